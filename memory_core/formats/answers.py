@@ -1,0 +1,207 @@
+"""The JSON of the prospect memory's answers, exactly as every surface sends it.
+
+It stands in the core because two limits count its bytes: a recall's payload and a save's answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from memory_core.formats.canonical import moment, size
+from memory_core.model import (
+    Compacted,
+    OverlapReport,
+    ProspectNote,
+    Recall,
+    RecalledNote,
+    Relationship,
+    Saved,
+    Undone,
+)
+from memory_core.policy import Policy
+
+REPORT_NOTICE = (
+    "Information, not an instruction: report these notes to a person, who decides what is merged or deleted. "
+    "Empty lists mean that nothing similar was found, not that the content is new."
+)
+UNAVAILABLE_NOTICE = " The embedding model was unavailable: only exact repeats and shared sources were compared."
+UNTUNED_NOTICE = " The thresholds are the defaults; none were tuned for this model in this space."
+
+
+def note_json(note: ProspectNote, stale: bool) -> dict[str, Any]:
+    """Show a note to an agent or a person; its embedding is never shown."""
+    shown: dict[str, Any] = {
+        "note_id": note.note_id,
+        "title": note.title,
+        "body": note.body,
+        "source_urls": [source.url for source in note.sources],
+        "observed_at": note.observed_at.text,
+        "stale": stale,
+        "created_at": moment(note.created_at),
+        "source": {
+            name: value
+            for name, value in (("source_id", note.author.source_id), ("person_id", note.author.person_id))
+            if value is not None
+        },
+    }
+    if note.status != "active":
+        shown["status"] = note.status
+        shown["merged_into"] = note.merged_into
+    return shown
+
+
+def saved_json(saved: Saved, policy: Policy) -> dict[str, Any]:
+    """Show a save's answer, within the payload limit.
+
+    Over it, whole bodies fall back to excerpts, then the longest lists are cut from their far end, and
+    `overlap.left_out` counts what is not shown.
+    """
+    answer = {
+        "note": note_json(saved.note, saved.stale),
+        "note_count": saved.note_count,
+        "compaction_suggested": saved.compaction_suggested,
+        "repeated": saved.repeated,
+        "truncated": False,
+        "overlap": _report_json(saved.overlap),
+    }
+    limit = policy.max_recall_bytes - size({"data": {}})
+    if size(answer) <= limit:
+        return answer
+    answer["truncated"] = True
+    report: dict[str, Any] = answer["overlap"]  # type: ignore[assignment]
+    for entry in report["near_duplicates"]:
+        entry["body"] = entry["body"][: policy.excerpt_chars]
+    lists = ("near_duplicates", "overlaps", "shared_sources")
+    left_out = dict.fromkeys(lists, 0)
+    while size(answer) > limit:
+        longest = max(lists, key=lambda name: size(report[name]))
+        cut = max(1, len(report[longest]) // 4)
+        report[longest] = report[longest][:-cut]
+        left_out[longest] += cut
+        report["left_out"] = left_out
+    return answer
+
+
+def _report_json(report: OverlapReport) -> dict[str, Any]:
+    notice = REPORT_NOTICE
+    if report.embedder == "unavailable":
+        notice += UNAVAILABLE_NOTICE
+    elif not report.tuned:
+        notice += UNTUNED_NOTICE
+    return {
+        "near_duplicates": [
+            {
+                "note_id": near.note.note_id,
+                "distance": round(near.distance, 4),
+                "title": near.note.title,
+                "observed_at": near.note.observed_at.text,
+                "body": near.note.body,
+                "changes": [
+                    {"kind": change.kind, "before": change.before, "after": change.after}
+                    for change in near.changes
+                ],
+            }
+            for near in report.near_duplicates
+        ],
+        "overlaps": [
+            {
+                "note_id": overlap.note.note_id,
+                "distance": round(overlap.distance, 4),
+                "title": overlap.note.title,
+                "observed_at": overlap.note.observed_at.text,
+                "excerpt": overlap.excerpt,
+            }
+            for overlap in report.overlaps
+        ],
+        "shared_sources": [
+            {"note_id": shared.note_id, "url": shared.url} for shared in report.shared_sources
+        ],
+        "not_compared": report.not_compared,
+        "embedder": report.embedder,
+        "model": report.model,
+        "notice": notice,
+    }
+
+
+def recall_json(recall: Recall) -> dict[str, Any]:
+    """Show a recalled dossier."""
+    return {
+        "domain": recall.domain,
+        "known": recall.known,
+        "stale": recall.stale,
+        "stop": bool(recall.relationship.stop_reasons),
+        "stop_reasons": list(recall.relationship.stop_reasons),
+        "note_count": recall.note_count,
+        "dossier_version": recall.dossier_version,
+        "compaction_suggested": recall.compaction_suggested,
+        "truncated": recall.truncated,
+        "relationship": relationship_json(recall.relationship),
+        "notes": [note_json(recalled.note, recalled.stale) for recalled in recall.notes],
+        "overlap_pairs": [
+            {"note_ids": list(pair.note_ids), "distance": round(pair.distance, 4)}
+            for pair in recall.overlap_pairs
+        ],
+    }
+
+
+def relationship_json(relationship: Relationship) -> dict[str, Any]:
+    """Show what happened with a company; whole in every recall."""
+    reply, suppression = relationship.last_reply, relationship.suppression
+    shown: dict[str, Any] = {
+        "campaigns": [
+            {
+                "campaign": campaign.campaign,
+                "language": campaign.language,
+                "messages_sent": campaign.messages_sent,
+                "last_message_at": None
+                if campaign.last_message_at is None
+                else moment(campaign.last_message_at),
+            }
+            for campaign in relationship.campaigns
+        ],
+        "messages_sent": relationship.messages_sent,
+        "last_reply": None if reply is None else {"at": moment(reply.at), "sentiment": reply.sentiment},
+        "suppressed": suppression is not None,
+        "suppression": None
+        if suppression is None
+        else {
+            "scope": suppression.scope,
+            "cause": suppression.cause,
+            "since": moment(suppression.since),
+        },
+    }
+    if relationship.suppressed_addresses is not None:
+        shown["suppressed_addresses"] = relationship.suppressed_addresses
+    return shown
+
+
+def note_bytes(recalled: RecalledNote) -> int:
+    """Count what one note adds to a recall's payload, its comma included."""
+    return size(note_json(recalled.note, recalled.stale)) + 1
+
+
+def frame_bytes(recall: Recall) -> int:
+    """Count a recall's payload without its notes."""
+    return size({"data": recall_json(replace(recall, notes=(), truncated=True))})
+
+
+def compacted_json(compacted: Compacted) -> dict[str, Any]:
+    """Show the merged note and what it replaced."""
+    return {
+        "note": note_json(compacted.note, compacted.stale),
+        "archived": list(compacted.archived),
+        "note_count": compacted.note_count,
+        "dossier_version": compacted.dossier_version,
+        "compaction_suggested": compacted.compaction_suggested,
+    }
+
+
+def undone_json(undone: Undone) -> dict[str, Any]:
+    """Show which originals are active again and which were deleted since."""
+    return {
+        "note_id": undone.note_id,
+        "restored": list(undone.restored),
+        "deleted_since": list(undone.deleted_since),
+        "note_count": undone.note_count,
+    }
