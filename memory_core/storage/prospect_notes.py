@@ -1,0 +1,381 @@
+"""Notes of the prospect memory and what belongs to them: compactions, deletions, the day's saves, repeated requests.
+
+Everything a person wrote is sealed; a domain is found by its keyed hash, an exact repeat by a keyed hash of the folded
+note.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Row, Select, delete, func, insert, select, update
+
+from memory_core.model import Actor, ObservedAt, ProspectNote, SourceUrl
+from memory_core.storage.ledger import actor_json
+from memory_core.storage.schema import (
+    compactions,
+    daily_saves,
+    deleted_notes,
+    idempotency_keys,
+    prospect_notes,
+)
+from memory_core.storage.session import Unit
+
+_TABLE = "prospect_notes"
+_VECTOR_TYPE = np.dtype("<f4")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedding:
+    """A unit-length vector of shape (dimensions,) and the id of the model that made it."""
+
+    model: str
+    vector: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """What a comparison needs of another note, without opening its text."""
+
+    note_id: str
+    embedding: Embedding | None
+    sources: tuple[SourceUrl, ...]
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+def domain_hash(unit: Unit, domain: str) -> str:
+    return unit.digest("domain", domain)
+
+
+def count_active(unit: Unit, hashed: str) -> int:
+    return unit.connection.scalar(_of_dossier(select(func.count()), unit, hashed)) or 0
+
+
+def active_ids(unit: Unit, hashed: str) -> list[str]:
+    return list(unit.connection.scalars(_of_dossier(select(prospect_notes.c.note_id), unit, hashed)))
+
+
+def active(unit: Unit, hashed: str) -> list[tuple[ProspectNote, Embedding | None]]:
+    """Give a dossier's active notes with their embeddings, newest first by observed_at, then created_at."""
+    rows = unit.connection.execute(
+        _of_dossier(select(prospect_notes), unit, hashed).order_by(
+            prospect_notes.c.observed_at.desc(), prospect_notes.c.created_at.desc(), prospect_notes.c.note_id
+        )
+    )
+    return [(_note(unit, row), _embedding(unit, row)) for row in rows]
+
+
+def neighbours(unit: Unit, hashed: str) -> list[Neighbour]:
+    """Give what a save compares with: vectors and sources of the dossier's active notes, in recall's order."""
+    columns = prospect_notes.c
+    rows = unit.connection.execute(
+        _of_dossier(
+            select(columns.note_id, columns.sealed_embedding, columns.embedding_model, columns.sealed_sources),
+            unit,
+            hashed,
+        ).order_by(columns.observed_at.desc(), columns.created_at.desc(), columns.note_id)
+    )
+    return [
+        Neighbour(note_id=row.note_id, embedding=_embedding(unit, row), sources=_sources(unit, row))
+        for row in rows
+    ]
+
+
+def by_ids(unit: Unit, note_ids: Collection[str]) -> dict[str, ProspectNote]:
+    """Give those of the notes that the space has, in any status."""
+    rows = unit.connection.execute(
+        select(prospect_notes).where(
+            prospect_notes.c.space_id == unit.space_id, prospect_notes.c.note_id.in_(list(note_ids))
+        )
+    )
+    return {row.note_id: _note(unit, row) for row in rows}
+
+
+def repeat_of(unit: Unit, hashed: str, repeat_hash: str) -> str | None:
+    """Find an active note of the dossier that says exactly the same."""
+    return unit.connection.scalar(
+        _of_dossier(select(prospect_notes.c.note_id), unit, hashed)
+        .where(prospect_notes.c.repeat_hash == repeat_hash)
+        .limit(1)
+    )
+
+
+def dossiers(unit: Unit) -> list[tuple[str, int, datetime]]:
+    """List the space's dossiers: domain, number of active notes, newest observed_at; the newest dossier first."""
+    columns = prospect_notes.c
+    rows = unit.connection.execute(
+        select(
+            func.min(columns.note_id).label("note_id"),
+            func.count().label("note_count"),
+            func.max(columns.observed_at).label("observed_at"),
+        )
+        .where(columns.space_id == unit.space_id, columns.status == "active")
+        .group_by(columns.domain_hash)
+        .order_by(func.max(columns.observed_at).desc(), func.min(columns.note_id))
+    ).all()
+    shown = by_ids(unit, [row.note_id for row in rows])
+    return [(shown[row.note_id].domain, row.note_count, row.observed_at) for row in rows]
+
+
+def every_note(unit: Unit, after: str, limit: int) -> list[ProspectNote]:
+    """Give one page of all notes, archived ones too, by note_id, for an export."""
+    rows = unit.connection.execute(
+        select(prospect_notes)
+        .where(prospect_notes.c.space_id == unit.space_id, prospect_notes.c.note_id > after)
+        .order_by(prospect_notes.c.note_id)
+        .limit(limit)
+    ).all()
+    notes = [_note(unit, row) for row in rows]
+    merged = {
+        row.note_id: tuple(row.merged_from)
+        for row in unit.connection.execute(
+            select(compactions.c.note_id, compactions.c.merged_from).where(
+                compactions.c.space_id == unit.space_id,
+                compactions.c.note_id.in_([note.note_id for note in notes]),
+                compactions.c.undone_at.is_(None),
+            )
+        )
+    }
+    return [
+        note if note.note_id not in merged else replace(note, merged_from=merged[note.note_id])
+        for note in notes
+    ]
+
+
+def to_embed(unit: Unit, model: str, *, others_too: bool, after: str, limit: int) -> list[tuple[str, str]]:
+    """Give one page of (note_id, body) that lack an embedding; with `others_too` also those of other models."""
+    columns = prospect_notes.c
+    lacking = columns.embedding_model.is_(None)
+    rows = unit.connection.execute(
+        select(columns.note_id, columns.sealed_body)
+        .where(
+            columns.space_id == unit.space_id,
+            columns.note_id > after,
+            (lacking | (columns.embedding_model != model)) if others_too else lacking,
+        )
+        .order_by(columns.note_id)
+        .limit(limit)
+    )
+    return [(row.note_id, unit.open_text(_TABLE, row.note_id, "body", row.sealed_body)) for row in rows]
+
+
+# -- writing --------------------------------------------------------------------------------------
+
+
+def add(
+    unit: Unit, note: ProspectNote, hashed: str, repeat_hash: str, embedding: Embedding | None
+) -> None:
+    row = note.note_id
+    sources = json.dumps([[source.url, source.canonical] for source in note.sources])
+    unit.connection.execute(
+        insert(prospect_notes).values(
+            space_id=unit.space_id,
+            note_id=row,
+            domain_hash=hashed,
+            repeat_hash=repeat_hash,
+            status=note.status,
+            merged_into=note.merged_into,
+            sealed_domain=unit.seal(_TABLE, row, "domain", note.domain),
+            sealed_title=None if note.title is None else unit.seal(_TABLE, row, "title", note.title),
+            sealed_body=unit.seal(_TABLE, row, "body", note.body),
+            sealed_sources=unit.seal(_TABLE, row, "sources", sources),
+            observed_text=note.observed_at.text,
+            observed_at=note.observed_at.instant,
+            created_at=note.created_at,
+            author=actor_json(note.author),
+            **_embedding_columns(unit, row, embedding),
+        )
+    )
+
+
+def set_embedding(unit: Unit, note_id: str, embedding: Embedding) -> None:
+    """Attach a vector to a note; without effect where the note was deleted meanwhile."""
+    unit.connection.execute(
+        update(prospect_notes)
+        .where(prospect_notes.c.space_id == unit.space_id, prospect_notes.c.note_id == note_id)
+        .values(**_embedding_columns(unit, note_id, embedding))
+    )
+
+
+def archive(unit: Unit, note_ids: Sequence[str], merged_into: str | None) -> None:
+    _set_status(unit, note_ids, "archived", merged_into)
+
+
+def restore(unit: Unit, note_ids: Sequence[str]) -> None:
+    _set_status(unit, note_ids, "active", None)
+
+
+def erase(unit: Unit, note_ids: Sequence[str], now: datetime) -> None:
+    """Delete notes with all their content; only their ids stay, so that no import brings them back."""
+    unit.connection.execute(
+        delete(prospect_notes).where(
+            prospect_notes.c.space_id == unit.space_id, prospect_notes.c.note_id.in_(list(note_ids))
+        )
+    )
+    unit.connection.execute(
+        insert(deleted_notes),
+        [{"space_id": unit.space_id, "note_id": note_id, "deleted_at": now} for note_id in note_ids],
+    )
+
+
+def was_erased(unit: Unit, note_id: str) -> bool:
+    return (
+        unit.connection.scalar(
+            select(deleted_notes.c.note_id).where(
+                deleted_notes.c.space_id == unit.space_id, deleted_notes.c.note_id == note_id
+            )
+        )
+        is not None
+    )
+
+
+# -- compactions ----------------------------------------------------------------------------------
+
+
+def add_compaction(unit: Unit, note_id: str, hashed: str, merged_from: Sequence[str], now: datetime) -> None:
+    unit.connection.execute(
+        insert(compactions).values(
+            space_id=unit.space_id,
+            note_id=note_id,
+            domain_hash=hashed,
+            merged_from=list(merged_from),
+            created_at=now,
+        )
+    )
+
+
+def compaction(unit: Unit, note_id: str) -> tuple[str, tuple[str, ...], bool] | None:
+    """Give the compaction that a merged note came of: the dossier's hash, the ids it replaced, whether undone."""
+    row = unit.connection.execute(
+        select(compactions).where(compactions.c.space_id == unit.space_id, compactions.c.note_id == note_id)
+    ).one_or_none()
+    return None if row is None else (row.domain_hash, tuple(row.merged_from), row.undone_at is not None)
+
+
+def mark_undone(unit: Unit, note_id: str, now: datetime) -> None:
+    unit.connection.execute(
+        update(compactions)
+        .where(compactions.c.space_id == unit.space_id, compactions.c.note_id == note_id)
+        .values(undone_at=now)
+    )
+
+
+# -- quota and repeated requests ------------------------------------------------------------------
+
+
+def take_daily_save(unit: Unit, day: str, limit: int) -> bool:
+    """Count one save of the day; False where the limit was reached. Exact: the row is locked until commit."""
+    taken = unit.connection.execute(
+        update(daily_saves)
+        .where(daily_saves.c.space_id == unit.space_id, daily_saves.c.day == day, daily_saves.c.saves < limit)
+        .values(saves=daily_saves.c.saves + 1)
+    )
+    if taken.rowcount:
+        return True
+    exists = unit.connection.scalar(
+        select(daily_saves.c.saves).where(daily_saves.c.space_id == unit.space_id, daily_saves.c.day == day)
+    )
+    if exists is not None:
+        return False
+    # Two processes may both come here on PostgreSQL: the primary key lets one in, the other starts again.
+    unit.connection.execute(insert(daily_saves).values(space_id=unit.space_id, day=day, saves=1))
+    return True
+
+
+def answered(unit: Unit, caller_id: str, operation: str, key_hash: str, now: datetime, kept_hours: int) -> Any:
+    """Give (request_hash, result_id) of an earlier success under this idempotency key; None where there is none."""
+    columns = idempotency_keys.c
+    unit.connection.execute(
+        delete(idempotency_keys).where(
+            columns.space_id == unit.space_id, columns.created_at < now - timedelta(hours=kept_hours)
+        )
+    )
+    return unit.connection.execute(
+        select(columns.request_hash, columns.result_id).where(
+            columns.space_id == unit.space_id,
+            columns.caller_id == caller_id,
+            columns.operation == operation,
+            columns.key_hash == key_hash,
+        )
+    ).one_or_none()
+
+
+def keep_answer(
+    unit: Unit, caller_id: str, operation: str, key_hash: str, request_hash: str, result_id: str, now: datetime
+) -> None:
+    unit.connection.execute(
+        insert(idempotency_keys).values(
+            space_id=unit.space_id,
+            caller_id=caller_id,
+            operation=operation,
+            key_hash=key_hash,
+            request_hash=request_hash,
+            result_id=result_id,
+            created_at=now,
+        )
+    )
+
+
+# -- rows and nouns -------------------------------------------------------------------------------
+
+
+def _of_dossier(query: Select[Any], unit: Unit, hashed: str) -> Select[Any]:
+    return query.select_from(prospect_notes).where(
+        prospect_notes.c.space_id == unit.space_id,
+        prospect_notes.c.domain_hash == hashed,
+        prospect_notes.c.status == "active",
+    )
+
+
+def _set_status(unit: Unit, note_ids: Sequence[str], status: str, merged_into: str | None) -> None:
+    unit.connection.execute(
+        update(prospect_notes)
+        .where(prospect_notes.c.space_id == unit.space_id, prospect_notes.c.note_id.in_(list(note_ids)))
+        .values(status=status, merged_into=merged_into)
+    )
+
+
+def _embedding_columns(unit: Unit, row: str, embedding: Embedding | None) -> dict[str, Any]:
+    if embedding is None:
+        return {"sealed_embedding": None, "embedding_model": None}
+    plain = embedding.vector.astype(_VECTOR_TYPE).tobytes()
+    return {
+        "sealed_embedding": unit.seal(_TABLE, row, "embedding", plain),
+        "embedding_model": embedding.model,
+    }
+
+
+def _embedding(unit: Unit, row: Row[Any]) -> Embedding | None:
+    if row.sealed_embedding is None:
+        return None
+    plain = unit.keys.open(_TABLE, row.note_id, "embedding", row.sealed_embedding)
+    return Embedding(model=row.embedding_model, vector=np.frombuffer(plain, dtype=_VECTOR_TYPE))
+
+
+def _sources(unit: Unit, row: Row[Any]) -> tuple[SourceUrl, ...]:
+    pairs = json.loads(unit.open_text(_TABLE, row.note_id, "sources", row.sealed_sources))
+    return tuple(SourceUrl(url=url, canonical=canonical) for url, canonical in pairs)
+
+
+def _note(unit: Unit, row: Row[Any]) -> ProspectNote:
+    title = row.sealed_title
+    return ProspectNote(
+        note_id=row.note_id,
+        domain=unit.open_text(_TABLE, row.note_id, "domain", row.sealed_domain),
+        title=None if title is None else unit.open_text(_TABLE, row.note_id, "title", title),
+        body=unit.open_text(_TABLE, row.note_id, "body", row.sealed_body),
+        sources=_sources(unit, row),
+        observed_at=ObservedAt(text=row.observed_text, instant=row.observed_at),
+        created_at=row.created_at,
+        author=Actor(**row.author),
+        status=row.status,
+        merged_into=row.merged_into,
+    )
