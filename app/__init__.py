@@ -1,0 +1,1 @@
+"""The Console and the demonstration space; both speak to the core's use cases alone."""

@@ -1,0 +1,255 @@
+"""The one place that reads configuration and wires the parts of a workbench together."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+from filelock import FileLock
+from sqlalchemy import Engine, insert
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from memory_core.admission import Admission, Clock, NewId
+from memory_core.embedding import Embedder, open_embedder
+from memory_core.errors import invalid, unavailable
+from memory_core.formats.canonical import moment
+from memory_core.formats.envelope import KEY_BYTES, key_id_of, new_key
+from memory_core.prospects import Prospects
+from memory_core.spaces import Spaces
+from memory_core.storage import migrations, schema
+from memory_core.storage.session import (
+    MasterKeys,
+    Store,
+    installation_key_id,
+    open_engine,
+    schema_version,
+    sqlite_path,
+)
+
+DATABASE = "memory.db"
+KEY_FILE = "master-keys.json"
+REPORTS = "reports"
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """Everything a surface needs, opened once a process."""
+
+    home: Path
+    store: Store
+    admission: Admission
+    embedder: Embedder
+    spaces: Spaces
+    prospects: Prospects
+
+    def close(self) -> None:
+        self.store.engine.dispose()
+
+
+def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Give the folder of the workbench: MEMORY_CORE_HOME, else ~/.memory-core."""
+    return Path(environ.get("MEMORY_CORE_HOME") or Path.home() / ".memory-core").expanduser().absolute()
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def new_uuid() -> str:
+    return str(uuid4())
+
+
+def init_workbench(home: Path, environ: Mapping[str, str] = os.environ) -> bool:
+    """Create folder, key file and database; safe to repeat, also by several processes at once.
+
+    Gives False where a workbench was there already. Raises `unavailable` where a database is there whose key is gone.
+    """
+    try:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise unavailable(f"the folder {home} cannot be created: {error.strerror}") from None
+    with FileLock(home / "init.lock"):
+        engine = open_engine(_database_url(home, environ))
+        with _clear_errors(engine):
+            path = sqlite_path(engine.url)
+            there = (path is None or path.exists()) and _installed(engine)
+            keys = _master_keys(home, environ)
+            if there:
+                _check_key(engine, keys, home)
+            elif keys is None:
+                _write_key_file(home)
+                keys = _master_keys(home, environ)
+            assert keys is not None
+            if path is not None:
+                _prepare_file(path)
+            migrations.upgrade(engine)
+            if not there:
+                with engine.connect().execution_options(memory_core_write=True) as connection:
+                    with connection.begin():
+                        connection.execute(
+                            insert(schema.installation).values(
+                                space_id=schema.INSTALLATION,
+                                master_key_id=keys.current_id,
+                                created_at=utc_now(),
+                            )
+                        )
+        engine.dispose()
+    return not there
+
+
+def open_workbench(
+    home: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    embedder: Embedder | None = None,
+    now: Clock = utc_now,
+    new_id: NewId = new_uuid,
+) -> Workbench:
+    """Open the workbench of a folder, migrating an older database after a copy of it was kept.
+
+    Raises `unavailable` with one clear sentence: no workbench there, the key missing or another one, a newer schema.
+    """
+    home = home_folder(environ) if home is None else home
+    engine = open_engine(_database_url(home, environ))
+    path = sqlite_path(engine.url)
+    with _clear_errors(engine):
+        if (path is not None and not path.exists()) or not _installed(engine):
+            raise unavailable(f"there is no workbench in {home}; run `memory-core init` first")
+        keys = _check_key(engine, _master_keys(home, environ), home)
+        migrations.upgrade(engine)
+    store = Store(engine, keys)
+    embedder = embedder or open_embedder(environ.get("MEMORY_CORE_EMBEDDER"))
+    admission = Admission(store, now)
+    return Workbench(
+        home=home,
+        store=store,
+        admission=admission,
+        embedder=embedder,
+        spaces=Spaces(store, admission, now, new_id),
+        prospects=Prospects(store, admission, embedder, now, new_id),
+    )
+
+
+# -- parts ----------------------------------------------------------------------------------------
+
+
+class _clear_errors:
+    """Turn a driver's error while opening into one clear refusal."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, DBAPIError | sqlite3.Error):
+            self._engine.dispose()
+            cause = type(getattr(error, "orig", error)).__name__
+            raise unavailable("the database cannot be opened", cause=cause) from None
+
+
+def _database_url(home: Path, environ: Mapping[str, str]) -> URL:
+    given = environ.get("MEMORY_CORE_DATABASE_URL")
+    if not given:
+        return URL.create("sqlite", database=str(home / DATABASE))
+    try:
+        return make_url(given)
+    except ArgumentError:
+        raise invalid("MEMORY_CORE_DATABASE_URL", "url", "not a database URL") from None
+
+
+def _installed(engine: Engine) -> bool:
+    with engine.connect() as connection:
+        version = schema_version(connection)
+        if version is None:
+            return False
+        migrations.check_version(version)
+        return installation_key_id(connection) is not None
+
+
+def _check_key(engine: Engine, keys: MasterKeys | None, home: Path) -> MasterKeys:
+    with engine.connect() as connection:
+        needed = installation_key_id(connection) or ""
+    if keys is None:
+        raise unavailable(
+            f"the key of this workbench is missing: put {KEY_FILE} back into {home} or set MEMORY_CORE_MASTER_KEY",
+            key_id=needed,
+        )
+    if needed not in keys:
+        raise unavailable(
+            f"the master key is another one: this database needs the key {needed}", key_id=needed
+        )
+    return keys
+
+
+def _master_keys(home: Path, environ: Mapping[str, str]) -> MasterKeys | None:
+    given = environ.get("MEMORY_CORE_MASTER_KEY")
+    if given:
+        return MasterKeys(_decoded(given, "MEMORY_CORE_MASTER_KEY"))
+    path = home / KEY_FILE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        current = content["current"]
+        keys = {name: _decoded(entry["key"], KEY_FILE) for name, entry in content["keys"].items()}
+        retired = tuple(key for name, key in keys.items() if name != current)
+        return MasterKeys(keys[current], retired)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise unavailable(f"{KEY_FILE} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise unavailable(f"{KEY_FILE} is damaged") from None
+
+
+def _decoded(text: str, where: str) -> bytes:
+    try:
+        key = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise invalid(where, "key", f"{KEY_BYTES} random bytes in base64")
+    return key
+
+
+def _write_key_file(home: Path) -> None:
+    key = new_key()
+    key_id = key_id_of(key)
+    content = {
+        "format": 1,
+        "current": key_id,
+        "keys": {
+            key_id: {
+                "key": base64.b64encode(key).decode(),
+                "status": "current",
+                "created_at": moment(utc_now()),
+            }
+        },
+    }
+    # Written beside, synced, then named: a kill leaves either no key file or a whole one.
+    beside = home / f".{KEY_FILE}.{os.getpid()}"
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(beside, home / KEY_FILE)
+
+
+def _prepare_file(path: Path) -> None:
+    # The file is the owner's alone from its first byte; write-ahead logging stays with the file once set.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+    finally:
+        connection.close()

@@ -1,0 +1,264 @@
+"""The prospect memory over MCP: four tools and one prompt, over stdio or streamable HTTP.
+
+Nothing but the protocol reaches stdout. Storage and model are opened shortly after the start, in the background, so
+that a client connects at once and its first call waits for nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+from mcp import types
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from memory_core.errors import MemoryCoreError, not_found
+from memory_core.formats.canonical import compact
+from memory_core.surfaces import wire
+from memory_core.surfaces.faults import fault_json
+
+if TYPE_CHECKING:
+    from memory_core.compose import Workbench
+
+# A client that connects and lists tools is served before these threads compete for the interpreter.
+_OPEN_AFTER_S = 0.5
+
+INSTRUCTIONS = (
+    "Research memory about companies. Recall a company before any web search; save each finding once, with its "
+    "source and date; leave merging and deleting to a person."
+)
+
+Open = Callable[[], "Workbench"]
+KeyOf = Callable[[], str]
+
+
+def build_server(open_workbench: Open, key_of: KeyOf) -> Server[dict[str, Any]]:
+    """Give the server; `key_of` is asked at each call for the caller's key."""
+
+    async def list_tools(_: object, __: object) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=_tools())
+
+    async def call_tool(_: object, params: types.CallToolRequestParams) -> types.CallToolResult:
+        key, arguments = key_of(), params.arguments or {}
+        return await anyio.to_thread.run_sync(lambda: _call(open_workbench, key, params.name, arguments))
+
+    async def list_prompts(_: object, __: object) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=[_prompt()])
+
+    async def get_prompt(_: object, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        return _prompt_text(params.name, params.arguments or {})
+
+    return Server(
+        "memory-core",
+        version=version("memory-workbench"),
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
+    )
+
+
+def serve_stdio(open_workbench: Open, key: str) -> None:
+    """Serve one client over stdin and stdout until it hangs up."""
+    log_to_stderr()
+    opened = Shared(open_workbench)
+    opened.soon()
+    server = build_server(opened, lambda: key)
+
+    async def run() -> None:
+        async with stdio_server(stdin=_Lines()) as (read, write):  # type: ignore[arg-type]
+            await server.run(read, write, server.create_initialization_options())
+
+    anyio.run(run)
+
+
+def serve_http(open_workbench: Open, host: str, port: int) -> None:
+    """Serve many clients over streamable HTTP at /mcp; each call carries its key as a bearer token."""
+    import uvicorn
+    from mcp.server.auth.middleware.auth_context import get_access_token
+    from mcp.server.auth.settings import AuthSettings
+    from pydantic import AnyHttpUrl
+
+    opened = Shared(open_workbench)
+    opened.soon()
+
+    def key_of() -> str:
+        token = get_access_token()
+        return token.token if token else ""
+
+    url = AnyHttpUrl(f"http://{host}:{port}")
+    app = build_server(opened, key_of).streamable_http_app(
+        json_response=True,
+        stateless_http=True,
+        host=host,
+        auth=AuthSettings(issuer_url=url, resource_server_url=None),
+        token_verifier=_Keys(opened),
+    )
+    log_to_stderr()
+    uvicorn.run(app, host=host, port=port, log_config=None, access_log=False)
+
+
+def log_to_stderr() -> None:
+    """Send what is logged to stderr; libraries below a warning stay silent."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+
+
+class Shared:
+    """A workbench opened once a process, on first use or shortly after start, whichever comes first."""
+
+    def __init__(self, open_workbench: Open) -> None:
+        self._open = open_workbench
+        self._lock = threading.Lock()
+        self._workbench: Workbench | None = None
+
+    def __call__(self) -> Workbench:
+        with self._lock:
+            if self._workbench is None:
+                self._workbench = self._open()
+            return self._workbench
+
+    def soon(self) -> None:
+        """Open and load the model in the background; what fails there is told by the first call that needs it."""
+
+        def load() -> None:
+            try:
+                self().embedder.load()
+            except MemoryCoreError as error:
+                logging.getLogger("memory_core").warning("not ready: %s", error.message)
+
+        timer = threading.Timer(_OPEN_AFTER_S, load)
+        timer.daemon = True
+        timer.start()
+
+
+# -- tools ----------------------------------------------------------------------------------------
+
+
+def _call(open_workbench: Open, key: str, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+    try:
+        answer = _answer(open_workbench, key, name, arguments)
+    except Exception as error:  # the last place before the protocol: everything becomes a fault of the table
+        fault = fault_json(error)
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text=compact(fault))], is_error=True, _meta={"error": fault}
+        )
+    return types.CallToolResult(content=[types.TextContent(type="text", text=compact({"data": answer}))])
+
+
+def _answer(open_workbench: Open, key: str, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    from memory_core.admission import KeyText
+    from memory_core.formats import answers
+
+    if name not in wire.TOOLS:
+        raise not_found("tool")
+    size_bytes = len(json.dumps(arguments, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    prospects, caller = open_workbench().prospects, KeyText(key)
+    if name == "outreach_recall_prospect_context":
+        return answers.recall_json(prospects.recall(caller, arguments, size_bytes=size_bytes))
+    if name == "outreach_save_prospect_research":
+        return answers.saved_json(*prospects.save(caller, arguments, size_bytes=size_bytes))
+    if name == "outreach_compact_prospect_context":
+        return answers.compacted_json(prospects.compact(caller, arguments, size_bytes=size_bytes))
+    language, text = prospects.writing_guide(caller, arguments, size_bytes=size_bytes)
+    return {"language": language, "guide": text}
+
+
+def _tools() -> list[types.Tool]:
+    return [
+        types.Tool(
+            name=name,
+            description=tool.description,
+            input_schema=tool.schema(),
+            annotations=types.ToolAnnotations(
+                read_only_hint=tool.read_only,
+                destructive_hint=tool.destructive,
+                idempotent_hint=tool.read_only or name == "outreach_save_prospect_research",
+                open_world_hint=False,
+            ),
+        )
+        for name, tool in wire.TOOLS.items()
+    ]
+
+
+# -- prompt ---------------------------------------------------------------------------------------
+
+
+def _prompt() -> types.Prompt:
+    return types.Prompt(
+        name=wire.PROMPT_NAME,
+        description=wire.PROMPT_DESCRIPTION,
+        arguments=[
+            types.PromptArgument(name="campaign", description="The campaign's name.", required=True),
+            types.PromptArgument(name="language", description="The campaign's language.", required=False),
+        ],
+    )
+
+
+def _prompt_text(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
+    from mcp.shared.exceptions import MCPError
+
+    if name != wire.PROMPT_NAME or not arguments.get("campaign", "").strip():
+        raise MCPError(code=types.INVALID_PARAMS, message="daily_research_pass needs a campaign")
+    text = wire.daily_research_pass(arguments["campaign"].strip(), arguments.get("language"))
+    message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+    return types.GetPromptResult(description=wire.PROMPT_DESCRIPTION, messages=[message])
+
+
+# -- transport ------------------------------------------------------------------------------------
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+
+
+class _Lines:
+    """Lines of stdin for the transport, in which no lone surrogate is left.
+
+    The protocol's parser drops a message that holds one, and its sender would wait until its own time-out. The
+    surrogate is replaced by NUL, which every text field refuses with an error that names the field.
+    """
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        stream = sys.stdin.buffer
+        while line := await anyio.to_thread.run_sync(stream.readline, abandon_on_cancel=True):
+            yield _mended(line.decode("utf-8", "replace"))
+
+
+def _mended(line: str) -> str:
+    if not _SURROGATE.search(line):
+        return line
+    try:
+        parsed = json.loads(line)
+    except ValueError:
+        return line
+    text = json.dumps(parsed, ensure_ascii=False)
+    return re.sub("[\ud800-\udfff]", r"\\u0000", text) + "\n"
+
+
+class _Keys:
+    """Checks bearer keys for the HTTP transport; the tools check scope and role themselves."""
+
+    def __init__(self, opened: Shared) -> None:
+        self._opened = opened
+
+    async def verify_token(self, token: str) -> Any:
+        from mcp.server.auth.provider import AccessToken
+
+        from memory_core.admission import KeyText
+
+        def recognise() -> AccessToken | None:
+            try:
+                who = self._opened().admission.recognise(KeyText(token))
+            except MemoryCoreError:
+                return None
+            return AccessToken(token=token, client_id=who.actor.key_id or "", scopes=sorted(who.scopes))
+
+        return await anyio.to_thread.run_sync(recognise)
