@@ -63,9 +63,7 @@ class Notice:
     rule: Literal["unknown_sentiment", "missing_sentiment", "not_for_kind"]
 
 
-def check_event(
-    row: Mapping[str, Any], policy: Policy, now: datetime
-) -> tuple[Event, tuple[Notice, ...]]:
+def check_event(row: Mapping[str, Any], policy: Policy, now: datetime) -> tuple[Event, tuple[Notice, ...]]:
     """Read a row of CSV or JSON Lines; blank text and null count as absent.
 
     A field that only another kind has is left out and noticed: a flat export fills columns that do not matter, and
