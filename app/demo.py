@@ -1,4 +1,4 @@
-"""`memory-core demo`: a space of invented companies to try everything on, made through the same use cases as any other."""
+"""`memory-core demo`: a space of invented companies, made through the same use cases as any other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ SPACE = "Demo"
 SCOPES = ("outreach_read", "outreach_write")
 
 
-@click.command("demo", epilog="\b\nExamples:\n  memory-core demo\n  MEMORY_CORE_HOME=.demo memory-core demo --json")
+@click.command(
+    "demo", epilog="\b\nExamples:\n  memory-core demo\n  MEMORY_CORE_HOME=.demo memory-core demo --json"
+)
 @result
 def command() -> Outcome:
     """Make the fixture space, or issue a fresh key for the one that is there."""

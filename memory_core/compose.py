@@ -7,7 +7,8 @@ import binascii
 import json
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -79,29 +80,19 @@ def init_workbench(home: Path, environ: Mapping[str, str] = os.environ) -> bool:
         raise unavailable(f"the folder {home} cannot be created: {error.strerror}") from None
     with FileLock(home / "init.lock"):
         engine = open_engine(_database_url(home, environ))
-        with _clear_errors(engine):
+        with _opening(engine):
             path = sqlite_path(engine.url)
             there = (path is None or path.exists()) and _installed(engine)
             keys = _master_keys(home, environ)
             if there:
                 _check_key(engine, keys, home)
-            elif keys is None:
-                _write_key_file(home)
-                keys = _master_keys(home, environ)
-            assert keys is not None
+            if keys is None:
+                keys = _write_key_file(home)
             if path is not None:
                 _prepare_file(path)
             migrations.upgrade(engine)
             if not there:
-                with engine.connect().execution_options(memory_core_write=True) as connection:
-                    with connection.begin():
-                        connection.execute(
-                            insert(schema.installation).values(
-                                space_id=schema.INSTALLATION,
-                                master_key_id=keys.current_id,
-                                created_at=utc_now(),
-                            )
-                        )
+                _mark_installed(engine, keys)
         engine.dispose()
     return not there
 
@@ -121,7 +112,7 @@ def open_workbench(
     home = home_folder(environ) if home is None else home
     engine = open_engine(_database_url(home, environ))
     path = sqlite_path(engine.url)
-    with _clear_errors(engine):
+    with _opening(engine):
         if (path is not None and not path.exists()) or not _installed(engine):
             raise unavailable(f"there is no workbench in {home}; run `memory-core init` first")
         keys = _check_key(engine, _master_keys(home, environ), home)
@@ -142,20 +133,15 @@ def open_workbench(
 # -- parts ----------------------------------------------------------------------------------------
 
 
-class _clear_errors:
+@contextmanager
+def _opening(engine: Engine) -> Iterator[None]:
     """Turn a driver's error while opening into one clear refusal."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, DBAPIError | sqlite3.Error):
-            self._engine.dispose()
-            cause = type(getattr(error, "orig", error)).__name__
-            raise unavailable("the database cannot be opened", cause=cause) from None
+    try:
+        yield
+    except (DBAPIError, sqlite3.Error) as error:
+        engine.dispose()
+        cause = type(getattr(error, "orig", error)).__name__
+        raise unavailable("the database cannot be opened", cause=cause) from None
 
 
 def _database_url(home: Path, environ: Mapping[str, str]) -> URL:
@@ -175,6 +161,14 @@ def _installed(engine: Engine) -> bool:
             return False
         migrations.check_version(version)
         return installation_key_id(connection) is not None
+
+
+def _mark_installed(engine: Engine, keys: MasterKeys) -> None:
+    row = insert(schema.installation).values(
+        space_id=schema.INSTALLATION, master_key_id=keys.current_id, created_at=utc_now()
+    )
+    with engine.connect().execution_options(memory_core_write=True) as connection, connection.begin():
+        connection.execute(row)
 
 
 def _check_key(engine: Engine, keys: MasterKeys | None, home: Path) -> MasterKeys:
@@ -221,7 +215,7 @@ def _decoded(text: str, where: str) -> bytes:
     return key
 
 
-def _write_key_file(home: Path) -> None:
+def _write_key_file(home: Path) -> MasterKeys:
     key = new_key()
     key_id = key_id_of(key)
     content = {
@@ -242,7 +236,8 @@ def _write_key_file(home: Path) -> None:
         json.dump(content, file, indent=2)
         file.flush()
         os.fsync(file.fileno())
-    os.rename(beside, home / KEY_FILE)
+    beside.rename(home / KEY_FILE)
+    return MasterKeys(key)
 
 
 def _prepare_file(path: Path) -> None:

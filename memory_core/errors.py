@@ -72,9 +72,7 @@ def conflict(code: str, message: str, **details: Any) -> MemoryCoreError:
 
 def limited(code: str, message: str, retry_after_s: int, **details: Any) -> MemoryCoreError:
     """Refuse until later: `retry_after_s` whole seconds, at least 1."""
-    return MemoryCoreError(
-        Kind.LIMITED, code, message, {**details, "retry_after_s": max(1, retry_after_s)}
-    )
+    return MemoryCoreError(Kind.LIMITED, code, message, {**details, "retry_after_s": max(1, retry_after_s)})
 
 
 def unavailable(message: str, **details: Any) -> MemoryCoreError:

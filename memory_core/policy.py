@@ -5,6 +5,7 @@ A space changes only the settings listed in `SETTINGS`; every other number is th
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -129,7 +130,10 @@ def _judge(value: Any) -> bool:
         and isinstance(value["features"], list)
         and isinstance(value["coefficients"], list)
         and len(value["features"]) == len(value["coefficients"])
-        and all(isinstance(number, int | float) for number in [*value["coefficients"], value["intercept"]])
+        and all(
+            isinstance(number, int | float) and math.isfinite(number)
+            for number in [*value["coefficients"], value["intercept"]]
+        )
     )
 
 

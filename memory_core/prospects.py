@@ -28,7 +28,6 @@ from memory_core.model import (
     Overlap,
     OverlapPair,
     OverlapReport,
-    Principal,
     ProspectNote,
     Recall,
     RecalledNote,
@@ -89,9 +88,7 @@ class Prospects:
 
     # -- recall -----------------------------------------------------------------------------------
 
-    def recall(
-        self, credential: Credential, fields: Mapping[str, Any], *, size_bytes: int = 0
-    ) -> Recall:
+    def recall(self, credential: Credential, fields: Mapping[str, Any], *, size_bytes: int = 0) -> Recall:
         """Give the dossier of a company and the relationship with it; unknown companies have an empty one.
 
         Fields: `domain` (domain, URL or address), `focus?`.
@@ -184,23 +181,27 @@ class Prospects:
             hashed = notes.domain_hash(unit, draft.domain)
             caller = principal.actor.source_id or principal.actor.person_id or ""
             repeated = self._answered(unit, caller, idempotency_key, draft, policy)
-            repeated = repeated or notes.repeat_of(unit, hashed, _repeat_hash(unit, draft))
+            # One query serves the exact repeat, the cap and the comparison.
+            repeat_hash, active = _repeat_hash(unit, draft), notes.neighbours(unit, hashed)
+            repeated = repeated or next(
+                (other.note_id for other in active if other.repeat_hash == repeat_hash), None
+            )
             if repeated is None:
                 self._take_daily_save(unit, policy)
-                _check_room(notes.count_active(unit, hashed), policy)
-            others = [other for other in notes.neighbours(unit, hashed) if other.note_id != repeated]
+                _check_room(len(active), policy)
+            others = [other for other in active if other.note_id != repeated]
             found = self._compare(draft.sources, embedding, others, policy)
             if repeated is None:
                 note = self._new_note(draft, principal.actor)
-                notes.add(unit, note, hashed, _repeat_hash(unit, draft), embedding)
-                count = len(others) + 1
+                notes.add(unit, note, hashed, repeat_hash, embedding)
+                count = len(active) + 1
                 if idempotency_key is not None:
                     self._keep_answer(unit, caller, idempotency_key, draft, note.note_id)
             else:
                 note = notes.by_ids(unit, [repeated])[repeated]
                 # An exact repeat is the only near duplicate, so that a retry reads its own note back.
                 found = replace(found, near=[(repeated, 0.0)])
-                count = notes.count_active(unit, hashed)
+                count = len(active)
             opened = notes.by_ids(unit, [note_id for note_id, _ in found.near + found.overlapping])
             self._receipt(
                 unit,
@@ -366,7 +367,9 @@ class Prospects:
         note = self.store.write(space_id, act)
         return RecalledNote(note=note, stale=is_stale(note.observed_at, self.now(), policy))
 
-    def delete(self, credential: Credential, note_id: str, *, with_originals: bool = False) -> tuple[str, ...]:
+    def delete(
+        self, credential: Credential, note_id: str, *, with_originals: bool = False
+    ) -> tuple[str, ...]:
         """Erase a note, and with `with_originals` the archived notes that it replaced; give the ids erased.
 
         The content is gone from the database and its journal; the ids stay in receipts.
@@ -381,7 +384,9 @@ class Prospects:
             made = notes.compaction(unit, note_id)
             if with_originals and made is not None:
                 originals = notes.by_ids(unit, made[1])
-                doomed += [each for each in made[1] if each in originals and originals[each].status == "archived"]
+                doomed += [
+                    each for each in made[1] if each in originals and originals[each].status == "archived"
+                ]
             hashed = notes.domain_hash(unit, note.domain)
             notes.erase(unit, doomed, self.now())
             self._receipt(
@@ -519,12 +524,11 @@ class Prospects:
         """
         model, done, after = self.embedder.model_id, 0, ""
         while True:
-            page = self.store.read(
-                space_id,
-                lambda unit, after=after: notes.to_embed(
-                    unit, model, others_too=others_too, after=after, limit=_IMPORT_BATCH
-                ),
-            )
+
+            def look(unit: Unit, after: str = after) -> list[tuple[str, str]]:
+                return notes.to_embed(unit, model, others_too=others_too, after=after, limit=_IMPORT_BATCH)
+
+            page = self.store.read(space_id, look)
             if not page:
                 return done
             vectors = self._embed([body for _, body in page])
@@ -591,7 +595,9 @@ class Prospects:
         if earlier is None:
             return None
         if earlier.request_hash != _request_hash(unit, draft):
-            raise conflict("conflict", "idempotency_key: it was used for another request", field="idempotency_key")
+            raise conflict(
+                "conflict", "idempotency_key: it was used for another request", field="idempotency_key"
+            )
         note_id: str = earlier.result_id
         if not notes.by_ids(unit, [note_id]):
             raise conflict(
@@ -640,10 +646,10 @@ class Prospects:
         near, overlapping = overlap.judge(distances.items(), policy.thresholds(model))
         cited = {source.canonical: source.url for source in sources}
         shared = [
-            SharedSource(note_id=other.note_id, url=cited[source.canonical])
+            SharedSource(note_id=other.note_id, url=cited[page])
             for other in others
-            for source in other.sources
-            if source.canonical in cited
+            for page in other.pages
+            if page in cited
         ]
         return _Comparison(
             near=near, overlapping=overlapping, shared=shared, not_compared=len(others) - len(vectors)
@@ -717,7 +723,9 @@ class Prospects:
             merged_from=tuple(merged_from),
         )
 
-    def _import_note(self, unit: Unit, note: ProspectNote, embedding: Embedding | None, policy: Policy) -> bool:
+    def _import_note(
+        self, unit: Unit, note: ProspectNote, embedding: Embedding | None, policy: Policy
+    ) -> bool:
         """Add one exported note; False where the space has it already."""
         hashed = notes.domain_hash(unit, note.domain)
         if notes.was_erased(unit, note.note_id):

@@ -252,7 +252,9 @@ class Spaces:
         for name, value in diff.items():
             check_setting(name, value)
         if any(name.startswith("overlap.") for name in diff) and evidence is None:
-            raise invalid("evidence", "required", "a change of thresholds needs the evaluation report behind it")
+            raise invalid(
+                "evidence", "required", "a change of thresholds needs the evaluation report behind it"
+            )
 
         def act(unit: Unit) -> SettingsChange:
             space = identities.space_of(unit)

@@ -25,11 +25,13 @@ REPORT_NOTICE = (
     "Information, not an instruction: report these notes to a person, who decides what is merged or deleted. "
     "Empty lists mean that nothing similar was found, not that the content is new."
 )
-UNAVAILABLE_NOTICE = " The embedding model was unavailable: only exact repeats and shared sources were compared."
+UNAVAILABLE_NOTICE = (
+    " The embedding model was unavailable: only exact repeats and shared sources were compared."
+)
 UNTUNED_NOTICE = " The thresholds are the defaults; none were tuned for this model in this space."
 
 
-def note_json(note: ProspectNote, stale: bool) -> dict[str, Any]:
+def note_json(note: ProspectNote, *, stale: bool) -> dict[str, Any]:
     """Show a note to an agent or a person; its embedding is never shown."""
     shown: dict[str, Any] = {
         "note_id": note.note_id,
@@ -55,10 +57,10 @@ def saved_json(saved: Saved, policy: Policy) -> dict[str, Any]:
     """Show a save's answer, within the payload limit.
 
     Over it, whole bodies fall back to excerpts, then the longest lists are cut from their far end, and
-    `overlap.left_out` counts what is not shown.
+    `overlap.left_out` counts what is not shown; last falls back the body of the note itself.
     """
     answer = {
-        "note": note_json(saved.note, saved.stale),
+        "note": note_json(saved.note, stale=saved.stale),
         "note_count": saved.note_count,
         "compaction_suggested": saved.compaction_suggested,
         "repeated": saved.repeated,
@@ -74,12 +76,16 @@ def saved_json(saved: Saved, policy: Policy) -> dict[str, Any]:
         entry["body"] = entry["body"][: policy.excerpt_chars]
     lists = ("near_duplicates", "overlaps", "shared_sources")
     left_out = dict.fromkeys(lists, 0)
-    while size(answer) > limit:
+    while size(answer) > limit and any(report[name] for name in lists):
         longest = max(lists, key=lambda name: size(report[name]))
         cut = max(1, len(report[longest]) // 4)
         report[longest] = report[longest][:-cut]
         left_out[longest] += cut
         report["left_out"] = left_out
+    if size(answer) > limit:
+        # Escaped in JSON, one note with twenty long URLs can pass the limit alone; its writer has its body.
+        shown: dict[str, Any] = answer["note"]  # type: ignore[assignment]
+        shown["body"] = shown["body"][: policy.excerpt_chars]
     return answer
 
 
@@ -137,7 +143,7 @@ def recall_json(recall: Recall) -> dict[str, Any]:
         "compaction_suggested": recall.compaction_suggested,
         "truncated": recall.truncated,
         "relationship": relationship_json(recall.relationship),
-        "notes": [note_json(recalled.note, recalled.stale) for recalled in recall.notes],
+        "notes": [note_json(recalled.note, stale=recalled.stale) for recalled in recall.notes],
         "overlap_pairs": [
             {"note_ids": list(pair.note_ids), "distance": round(pair.distance, 4)}
             for pair in recall.overlap_pairs
@@ -178,7 +184,7 @@ def relationship_json(relationship: Relationship) -> dict[str, Any]:
 
 def note_bytes(recalled: RecalledNote) -> int:
     """Count what one note adds to a recall's payload, its comma included."""
-    return size(note_json(recalled.note, recalled.stale)) + 1
+    return size(note_json(recalled.note, stale=recalled.stale)) + 1
 
 
 def frame_bytes(recall: Recall) -> int:
@@ -189,7 +195,7 @@ def frame_bytes(recall: Recall) -> int:
 def compacted_json(compacted: Compacted) -> dict[str, Any]:
     """Show the merged note and what it replaced."""
     return {
-        "note": note_json(compacted.note, compacted.stale),
+        "note": note_json(compacted.note, stale=compacted.stale),
         "archived": list(compacted.archived),
         "note_count": compacted.note_count,
         "dossier_version": compacted.dossier_version,

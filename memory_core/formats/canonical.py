@@ -1,4 +1,4 @@
-"""One way to write a value as text: times of one width in UTC, RFC 8785 for what is hashed, compact JSON for what is sent."""
+"""One way to write a value as text: times in UTC of one width, RFC 8785 for hashes, compact JSON for what is sent."""
 
 from __future__ import annotations
 

@@ -74,7 +74,9 @@ class SpaceKeys:
         """Open one field. Raises `unavailable` where the key is gone, or the bytes or their place were altered."""
         header, nonce = sealed[:_HEADER_BYTES], sealed[_HEADER_BYTES : _HEADER_BYTES + NONCE_BYTES]
         if len(nonce) < NONCE_BYTES or header[0] != VERSION:
-            raise unavailable("a sealed field has a format this version does not know", table=table, field=name)
+            raise unavailable(
+                "a sealed field has a format this version does not know", table=table, field=name
+            )
         cipher = self.ciphers.get(header[1:].hex())
         if cipher is None:
             raise unavailable(
@@ -82,7 +84,9 @@ class SpaceKeys:
             )
         try:
             return cipher.decrypt(
-                nonce, sealed[_HEADER_BYTES + NONCE_BYTES :], header + _context(self.space_id, table, row, name)
+                nonce,
+                sealed[_HEADER_BYTES + NONCE_BYTES :],
+                header + _context(self.space_id, table, row, name),
             )
         except InvalidTag:
             raise unavailable(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from memory_core.formats import chain
 from memory_core.formats.canonical import canonical, moment
@@ -16,6 +16,12 @@ from memory_core.storage.schema import receipt_heads, receipts
 from memory_core.storage.session import Unit
 
 _PAGE = 1_000
+_HEAD = select(receipt_heads.c.seq, receipt_heads.c.hash).where(
+    receipt_heads.c.space_id == bindparam("in_space")
+)
+_LOCKED_HEAD = _HEAD.with_for_update()
+_ADD = insert(receipts)
+_MOVE_HEAD = update(receipt_heads).where(receipt_heads.c.space_id == bindparam("in_space"))
 
 
 def append(
@@ -42,32 +48,20 @@ def append(
         "actor": actor_json(actor),
         "kind": kind,
         "operation": operation,
-        "ids": {name: value if isinstance(value, str) else list(value) for name, value in (ids or {}).items()},
+        "ids": {
+            name: value if isinstance(value, str) else list(value) for name, value in (ids or {}).items()
+        },
         "counts": dict(counts or {}),
     }
     if domain_hash is not None:
         body["domain_hash"] = domain_hash
     if facts:
         body["facts"] = dict(facts)
-    head = unit.connection.execute(
-        select(receipt_heads.c.seq, receipt_heads.c.hash)
-        .where(receipt_heads.c.space_id == unit.space_id)
-        .with_for_update()
-    ).one()
+    head = unit.connection.execute(_LOCKED_HEAD, {"in_space": unit.space_id}).one()
     receipt = chain.link(body, head.seq + 1, head.hash)
-    unit.connection.execute(
-        insert(receipts).values(
-            space_id=unit.space_id,
-            seq=receipt.seq,
-            hash=receipt.hash,
-            body=canonical(receipt.body),
-        )
-    )
-    unit.connection.execute(
-        update(receipt_heads)
-        .where(receipt_heads.c.space_id == unit.space_id)
-        .values(seq=receipt.seq, hash=receipt.hash)
-    )
+    link = {"seq": receipt.seq, "hash": receipt.hash}
+    unit.connection.execute(_ADD, {"space_id": unit.space_id, **link, "body": canonical(receipt.body)})
+    unit.connection.execute(_MOVE_HEAD, {"in_space": unit.space_id, **link})
     return receipt
 
 
@@ -84,9 +78,7 @@ def actor_json(actor: Actor) -> dict[str, str]:
 
 def head(connection: Connection, space_id: str) -> tuple[int, str]:
     """Give the number of receipts and the hash of the last one."""
-    row = connection.execute(
-        select(receipt_heads.c.seq, receipt_heads.c.hash).where(receipt_heads.c.space_id == space_id)
-    ).one()
+    row = connection.execute(_HEAD, {"in_space": space_id}).one()
     return row.seq, row.hash
 
 
@@ -111,6 +103,6 @@ def _parsed(body: str) -> dict[str, Any]:
     # A row whose text was altered into something that is no object still has to be named by the verifier.
     try:
         parsed = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return parsed if isinstance(parsed, dict) else {}

@@ -47,18 +47,18 @@ class Moment(TypeDecorator[datetime]):
     impl = String(27)
     cache_ok = True
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:  # noqa: ARG002
         return None if value is None else moment(value)
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ARG002
         return None if value is None else datetime.fromisoformat(value)
 
 
-def _id(name: str, nullable: bool = False) -> Column[str]:
+def _id(name: str, *, nullable: bool = False) -> Column[str]:
     return Column(name, String(36), nullable=nullable)
 
 
-def _hash(name: str, nullable: bool = False) -> Column[str]:
+def _hash(name: str, *, nullable: bool = False) -> Column[str]:
     return Column(name, String(64), nullable=nullable)
 
 

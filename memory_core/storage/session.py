@@ -15,9 +15,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text, update
+from sqlalchemy import Connection, Engine, bindparam, create_engine, event, insert, select, text, update
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError
 
@@ -30,6 +30,12 @@ T = TypeVar("T")
 BUSY_TIMEOUT_S = 30.0
 _RETRY_JITTER_S = 0.004
 _WRITE = "memory_core_write"
+# Built once: it runs at the start of every unit.
+_CURRENT_KEY = select(schema.data_keys.c.key_id).where(
+    schema.data_keys.c.space_id == bindparam("in_space"),
+    schema.data_keys.c.purpose == "seal",
+    schema.data_keys.c.status == "current",
+)
 
 
 class MasterKeys:
@@ -113,9 +119,7 @@ class Store:
                         created_at=now,
                     )
                 )
-            connection.execute(
-                insert(schema.receipt_heads).values(space_id=space_id, seq=0, hash="0" * 64)
-            )
+            connection.execute(insert(schema.receipt_heads).values(space_id=space_id, seq=0, hash="0" * 64))
             return then(Unit(connection, space_id, self._load_keys(connection, space_id)))
 
         return self._transact(act, write=True)
@@ -125,9 +129,7 @@ class Store:
 
         def act(unit: Unit) -> None:
             work(unit)
-            unit.connection.execute(
-                schema.data_keys.delete().where(schema.data_keys.c.space_id == space_id)
-            )
+            unit.connection.execute(schema.data_keys.delete().where(schema.data_keys.c.space_id == space_id))
             unit.connection.execute(
                 update(schema.spaces)
                 .where(schema.spaces.c.space_id == space_id)
@@ -143,8 +145,7 @@ class Store:
         """Overwrite what was deleted in SQLite's journal too; without effect while another process reads it."""
         if self.engine.dialect.name == "sqlite":
             with self.engine.connect() as connection:
-                driver = connection.connection.driver_connection
-                assert isinstance(driver, sqlite3.Connection)
+                driver = cast("sqlite3.Connection", connection.connection.driver_connection)
                 with closing(driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")) as cursor:
                     cursor.fetchall()
 
@@ -152,10 +153,11 @@ class Store:
         give_up_at = time.monotonic() + BUSY_TIMEOUT_S
         while True:
             try:
-                with self.engine.connect() as connection:
-                    connection = connection.execution_options(**{_WRITE: write})
-                    with connection.begin():
-                        return work(connection)
+                with (
+                    self.engine.connect().execution_options(**{_WRITE: write}) as connection,
+                    connection.begin(),
+                ):
+                    return work(connection)
             except DBAPIError as error:
                 if not _passes_by_itself(error):
                     raise _refusal(error) from None
@@ -176,13 +178,7 @@ class Store:
 
     def _keys_are_current(self, connection: Connection, keys: SpaceKeys) -> bool:
         # One indexed look-up a unit: a space destroyed or rotated by another process takes effect at once.
-        return keys.sealing_id == connection.scalar(
-            select(schema.data_keys.c.key_id).where(
-                schema.data_keys.c.space_id == keys.space_id,
-                schema.data_keys.c.purpose == "seal",
-                schema.data_keys.c.status == "current",
-            )
-        )
+        return keys.sealing_id == connection.scalar(_CURRENT_KEY, {"in_space": keys.space_id})
 
     def _load_keys(self, connection: Connection, space_id: str) -> SpaceKeys:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -213,9 +209,7 @@ def open_engine(url: URL | str) -> Engine:
     url = make_url(url)
     if url.get_backend_name() != "sqlite":
         return create_engine(url, hide_parameters=True, pool_pre_ping=True)
-    engine = create_engine(
-        url, hide_parameters=True, connect_args={"isolation_level": None, "timeout": 0}
-    )
+    engine = create_engine(url, hide_parameters=True, connect_args={"isolation_level": None, "timeout": 0})
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: object) -> None:
@@ -240,7 +234,7 @@ def schema_version(connection: Connection) -> str | None:
     """Read which schema the database has; None where it has none of ours."""
     if not connection.dialect.has_table(connection, "alembic_version"):
         return None
-    return connection.scalar(text("SELECT version_num FROM alembic_version"))
+    return cast("str | None", connection.scalar(text("SELECT version_num FROM alembic_version")))
 
 
 def installation_key_id(connection: Connection) -> str | None:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -44,8 +44,7 @@ class Commands(click.Group):
                 loaded = entry.load()
             except ModuleNotFoundError as error:
                 return _absent(cmd_name, error.name or "")
-            assert isinstance(loaded, click.Command)
-            return loaded
+            return cast("click.Command", loaded)
         return None
 
 
@@ -153,7 +152,8 @@ def doctor() -> Outcome:
     except MemoryCoreError as error:
         findings.append({"check": "embedding model", "ok": False, "problem": error.message})
     lines = [
-        f"{'ok  ' if each['ok'] else 'FAIL'} {each['check']}" + (f": {each['problem']}" if "problem" in each else "")
+        f"{'ok  ' if each['ok'] else 'FAIL'} {each['check']}"
+        + (f": {each['problem']}" if "problem" in each else "")
         for each in findings
     ]
     if not all(each["ok"] for each in findings):
@@ -172,7 +172,9 @@ def space() -> None:
 @space.command("create", epilog=_examples('space create "Halden" --language pt --timezone America/Sao_Paulo'))
 @click.argument("name")
 @click.option("--language", default="en", show_default=True)
-@click.option("--timezone", default="UTC", show_default=True, help="IANA name; a day of the quota is its day.")
+@click.option(
+    "--timezone", default="UTC", show_default=True, help="IANA name; a day of the quota is its day."
+)
 @result
 def space_create(name: str, language: str, timezone: str) -> Outcome:
     """Create a space, with the outreach add-on and the subscription on."""
@@ -234,10 +236,14 @@ def person() -> None:
     """People who decide: in the Console, or named on the command line."""
 
 
-@person.command("create", epilog=_examples("person create --space ID --name Ana --role admin --role outreach_admin"))
+@person.command(
+    "create", epilog=_examples("person create --space ID --name Ana --role admin --role outreach_admin")
+)
 @_SPACE
 @click.option("--name", required=True)
-@click.option("--role", "roles", multiple=True, required=True, help="integration, admin, outreach_admin; repeats.")
+@click.option(
+    "--role", "roles", multiple=True, required=True, help="integration, admin, outreach_admin; repeats."
+)
 @click.option("--email")
 @result
 def person_create(space_id: str, name: str, roles: tuple[str, ...], email: str | None) -> Outcome:
@@ -332,16 +338,21 @@ def key() -> None:
 @click.option("--expires", "expires", help="A date-time with an offset.")
 @result
 def key_create(
-    source_id: str | None, owner: str | None, person_id: str | None, scopes: tuple[str, ...], expires: str | None
+    source_id: str | None,
+    owner: str | None,
+    person_id: str | None,
+    scopes: tuple[str, ...],
+    expires: str | None,
 ) -> Outcome:
     """Issue a key. It is shown once; only its hash is kept."""
     if (source_id is None) == (person_id is None) or (source_id is None) != (owner is None):
         raise click.UsageError("name --source and --owner, or --person alone")
     bench = workbench()
-    what, whose = ("source", source_id) if source_id else ("person", person_id)
-    assert whose is not None
+    space_id = (
+        _space_of(bench, "source", source_id) if source_id else _space_of(bench, "person", person_id or "")
+    )
     made, text = bench.spaces.create_key(
-        _space_of(bench, what, whose),
+        space_id,
         source_id=source_id,
         person_id=owner or person_id or "",
         scopes=scopes,
@@ -421,9 +432,7 @@ def settings_show(space_id: str) -> Outcome:
     }
     lines = [f"version {number}", f"policy_digest {policy.digest()}"]
     lines += [f"  {name} = {json.dumps(value)}" for name, value in sorted(policy.settings.items())]
-    lines += [
-        f"pending {each['change_id']} {json.dumps(each['diff'])}: {each['reason']}" for each in pending
-    ]
+    lines += [f"pending {each['change_id']} {json.dumps(each['diff'])}: {each['reason']}" for each in pending]
     return document, lines
 
 
@@ -436,9 +445,13 @@ def settings_show(space_id: str) -> Outcome:
     ),
 )
 @_SPACE
-@click.option("--set", "assignments", multiple=True, required=True, help="NAME=VALUE; JSON, else text; repeats.")
+@click.option(
+    "--set", "assignments", multiple=True, required=True, help="NAME=VALUE; JSON, else text; repeats."
+)
 @click.option("--reason", required=True)
-@click.option("--evidence", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A report's JSON.")
+@click.option(
+    "--evidence", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A report's JSON."
+)
 @click.option("--as", "person_id", help="The person who proposes; without it the operator.")
 @result
 def settings_propose(
@@ -545,12 +558,14 @@ def note_show(note_id: str, person_id: str) -> Outcome:
 
     bench = workbench()
     shown = bench.prospects.show(_named(bench, person_id), note_id)
-    document = note_json(shown.note, shown.stale)
+    document = note_json(shown.note, stale=shown.stale)
     heads = [f"{name} {document[name]}" for name in ("note_id", "title", "observed_at", "stale")]
     return document, [*heads, *document["source_urls"], "", document["body"]]
 
 
-@note.command("delete", epilog=_examples("note delete ID --as PERSON", "note delete ID --as PERSON --with-originals"))
+@note.command(
+    "delete", epilog=_examples("note delete ID --as PERSON", "note delete ID --as PERSON --with-originals")
+)
 @click.argument("note_id")
 @click.option("--as", "person_id", required=True, help="The person who decides.")
 @click.option("--with-originals", is_flag=True, help="Erase the notes that a merged note replaced too.")
@@ -634,7 +649,9 @@ def _import(
 
 @main.command("export", epilog=_examples("export --space ID --out export/"))
 @_SPACE
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("export"), show_default=True)
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("export"), show_default=True
+)
 @result
 def export(space_id: str, out: Path) -> Outcome:
     """Write a space as JSON Lines, one table a file: prospect notes and receipts."""
@@ -715,7 +732,9 @@ def receipts_head(space_id: str) -> Outcome:
 
 @receipts.command(
     "verify",
-    epilog=_examples("receipts verify --space ID", "receipts verify --file export/receipts.jsonl --head HASH"),
+    epilog=_examples(
+        "receipts verify --space ID", "receipts verify --file export/receipts.jsonl --head HASH"
+    ),
 )
 @click.option("--space", "space_id")
 @click.option("--file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -755,7 +774,11 @@ def receipts_verify(space_id: str | None, file: Path | None, head: str | None, a
 # -- servers --------------------------------------------------------------------------------------
 
 
-@main.group("mcp", invoke_without_command=True, epilog=_examples("mcp", "mcp --http --port 8765", "mcp config --key KEY"))
+@main.group(
+    "mcp",
+    invoke_without_command=True,
+    epilog=_examples("mcp", "mcp --http --port 8765", "mcp config --key KEY"),
+)
 @click.option("--http", is_flag=True, help="Streamable HTTP at /mcp instead of stdio.")
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", default=8080, show_default=True)
@@ -847,7 +870,10 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     shown = [[_cell(value) for value in row.values()] for row in rows]
     names = list(rows[0])
     widths = [max(len(line[at]) for line in [names, *shown]) for at in range(len(names))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in [names, *shown]]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in [names, *shown]
+    ]
 
 
 def _cell(value: Any) -> str:

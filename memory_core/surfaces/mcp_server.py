@@ -110,7 +110,9 @@ def serve_http(open_workbench: Open, host: str, port: int) -> None:
 
 def log_to_stderr() -> None:
     """Send what is logged to stderr; libraries below a warning stay silent."""
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
+    )
 
 
 class Shared:
@@ -147,10 +149,12 @@ class Shared:
 def _call(open_workbench: Open, key: str, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
     try:
         answer = _answer(open_workbench, key, name, arguments)
-    except Exception as error:  # the last place before the protocol: everything becomes a fault of the table
+    except Exception as error:  # noqa: BLE001 - the last place before the protocol: everything becomes a fault of the table
         fault = fault_json(error)
         return types.CallToolResult(
-            content=[types.TextContent(type="text", text=compact(fault))], is_error=True, _meta={"error": fault}
+            content=[types.TextContent(type="text", text=compact(fault))],
+            is_error=True,
+            _meta={"error": fault},
         )
     return types.CallToolResult(content=[types.TextContent(type="text", text=compact({"data": answer}))])
 
@@ -216,7 +220,11 @@ def _prompt_text(name: str, arguments: Mapping[str, str]) -> types.GetPromptResu
 
 # -- transport ------------------------------------------------------------------------------------
 
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+# A pair, a lone surrogate, or any other escape: read from the left, so that an escaped backslash hides none.
+_ESCAPE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\."
+)
+_LONE_CHARS = 6
 
 
 class _Lines:
@@ -233,14 +241,8 @@ class _Lines:
 
 
 def _mended(line: str) -> str:
-    if not _SURROGATE.search(line):
-        return line
-    try:
-        parsed = json.loads(line)
-    except ValueError:
-        return line
-    text = json.dumps(parsed, ensure_ascii=False)
-    return re.sub("[\ud800-\udfff]", r"\\u0000", text) + "\n"
+    # The text alone is looked at: parsing it here would give a deeply nested message the chance to end the server.
+    return _ESCAPE.sub(lambda found: r"\u0000" if len(found[0]) == _LONE_CHARS else found[0], line)
 
 
 class _Keys:

@@ -34,7 +34,10 @@ class ToolText:
         }
 
 
-_DOMAIN = {"type": "string", "description": "The company's domain, a URL on its site, or a work e-mail address."}
+_DOMAIN = {
+    "type": "string",
+    "description": "The company's domain, a URL on its site, or a work e-mail address.",
+}
 _TITLE = {
     "type": "string",
     "description": f"One line; cut at {_LIMITS.max_title_chars} characters. Tell units of one domain apart by it.",

@@ -39,13 +39,12 @@ def upgrade(engine: Engine) -> None:
     if path is not None and before is not None:
         _keep_copy(path, before)
     # SQLite takes the writer's lock before Alembic looks at the version, so two processes never migrate at once.
-    with engine.connect() as connection:
+    with engine.connect().execution_options(memory_core_write=True) as connection:
         driver = connection.connection.driver_connection
         if isinstance(driver, sqlite3.Connection):
             # Rebuilding a table with foreign keys on would silently delete the rows of its children; the pragma
             # has no effect inside a transaction, so it goes to the driver before one begins.
             driver.execute("PRAGMA foreign_keys=OFF").close()
-        connection = connection.execution_options(memory_core_write=True)
         with connection.begin():
             if not check_version(schema_version(connection)):
                 _run(connection)
@@ -66,6 +65,7 @@ def _run(connection: Connection) -> None:
 
 def _keep_copy(path: Path, version: str) -> None:
     kept = path.with_name(f"{path.name}.schema-{version}")
+    kept.touch(0o600)
     with (
         closing(sqlite3.connect(path)) as source,
         closing(sqlite3.connect(kept)) as target,
