@@ -12,7 +12,6 @@ import tomllib
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from hashlib import sha256
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
@@ -116,27 +115,6 @@ def read(path: Path) -> dict[str, Any]:
     if not all(isinstance(row, dict) and isinstance(row.get("value"), float) for row in tuned.values()):
         raise invalid("report", "tuned", "must hold a value for each tuned threshold")
     return report
-
-
-def evidence(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the little of a report that a settings proposal carries: what was measured, on what, by what.
-
-    `report_digest` is of the JSON file's bytes, so that the whole report can be recognised later.
-    """
-    wanted = {*FIXED, *OWN}
-    return {
-        "kind": report["kind"],
-        "report_digest": sha256(render_json(report).encode()).hexdigest(),
-        "model": report["model"],
-        "data": {name: report["data"][name] for name in ("digest", "files", "rows")},
-        "policy_digest": report["policy_digest"],
-        "version": report["version"],
-        "commit": report["commit"],
-        "figures": [
-            figure for figure in report["figures"] if figure["slice"] == "all" and figure["name"] in wanted
-        ],
-        "tuned": report["tuned"],
-    }
 
 
 def write(report: Mapping[str, Any], folder: Path) -> tuple[Path, Path]:
@@ -495,7 +473,6 @@ __all__ = [
     "OWN",
     "below_floors",
     "build",
-    "evidence",
     "origin",
     "plots",
     "read",

@@ -241,8 +241,10 @@ def _write_key_file(home: Path) -> MasterKeys:
 
 
 def _prepare_file(path: Path) -> None:
-    # The file is the owner's alone from its first byte; write-ahead logging stays with the file once set.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    # The file is the owner's alone from its first byte; write-ahead logging stays with the file once set. A file that
+    # is there is not opened: closing it again would drop the locks of this process's own connections to it.
+    if not path.exists():
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         connection.execute("PRAGMA journal_mode=WAL")

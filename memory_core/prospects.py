@@ -147,7 +147,8 @@ class Prospects:
         if sum(sizes) <= budget:
             return recall
         model, vectors = _of_one_model(embeddings)
-        wanted = self._embed([focus])[0] if focus else None
+        # Without a model the focus cannot rank, which is no reason to keep the dossier back.
+        wanted = self._embed_or_none([focus])[0][0] if focus else None
         if wanted is not None and wanted.model == model:
             order = ranking.by_focus(vectors, wanted.vector)
         else:
@@ -180,10 +181,10 @@ class Prospects:
         def act(unit: Unit) -> tuple[ProspectNote, bool, int, _Comparison, dict[str, ProspectNote]]:
             hashed = notes.domain_hash(unit, draft.domain)
             caller = principal.actor.source_id or principal.actor.person_id or ""
-            repeated = self._answered(unit, caller, idempotency_key, draft, policy)
+            answered = self._answered(unit, caller, idempotency_key, draft, policy)
             # One query serves the exact repeat, the cap and the comparison.
             repeat_hash, active = _repeat_hash(unit, draft), notes.neighbours(unit, hashed)
-            repeated = repeated or next(
+            repeated = answered or next(
                 (other.note_id for other in active if other.repeat_hash == repeat_hash), None
             )
             if repeated is None:
@@ -195,13 +196,13 @@ class Prospects:
                 note = self._new_note(draft, principal.actor)
                 notes.add(unit, note, hashed, repeat_hash, embedding)
                 count = len(active) + 1
-                if idempotency_key is not None:
-                    self._keep_answer(unit, caller, idempotency_key, draft, note.note_id)
             else:
                 note = notes.by_ids(unit, [repeated])[repeated]
                 # An exact repeat is the only near duplicate, so that a retry reads its own note back.
                 found = replace(found, near=[(repeated, 0.0)])
                 count = len(active)
+            if idempotency_key is not None and answered is None:
+                self._keep_answer(unit, caller, idempotency_key, draft, note.note_id)
             opened = notes.by_ids(unit, [note_id for note_id, _ in found.near + found.overlapping])
             self._receipt(
                 unit,
@@ -384,8 +385,9 @@ class Prospects:
             made = notes.compaction(unit, note_id)
             if with_originals and made is not None:
                 originals = notes.by_ids(unit, made[1])
+                # An original that was restored, or merged anew since, is no longer this note's to take along.
                 doomed += [
-                    each for each in made[1] if each in originals and originals[each].status == "archived"
+                    each for each in made[1] if each in originals and originals[each].merged_into == note_id
                 ]
             hashed = notes.domain_hash(unit, note.domain)
             notes.erase(unit, doomed, self.now())
@@ -460,7 +462,7 @@ class Prospects:
         """Restore exported notes with their ids, dates and archive pointers, through the checks of a save.
 
         They use none of the day's quota. A second run stores nothing; what was erased since the export is not
-        brought back but listed, with the code `erased`.
+        brought back but listed, with rule `erased`.
         """
         policy = self._policy(space_id)
         total = written = 0
@@ -499,21 +501,29 @@ class Prospects:
             rows=total, written=written, repeated=total - written - len(refused), refused=tuple(refused)
         )
 
-    def export_notes(self, space_id: str, consume: Callable[[Iterator[dict[str, Any]]], T]) -> T:
-        """Hand every note, archived ones too, to `consume`, as of one moment; it may be called again on a retry."""
+    def export_notes(
+        self, space_id: str, consume: Callable[[Iterator[dict[str, Any]]], T], source_id: str | None = None
+    ) -> T:
+        """Hand every note, archived ones too, to `consume`, as of one moment; with `source_id` that source's alone.
+
+        `consume` may be called again on a retry. The receipt is written before it is handed anything.
+        """
+        ids = {} if source_id is None else {"source_id": source_id}
+
+        def record(unit: Unit) -> None:
+            if source_id is not None:
+                identities.source(unit, source_id)
+            self._receipt(unit, _OPERATOR, "export", ids, kind="admin")
 
         def rows(unit: Unit) -> Iterator[dict[str, Any]]:
             after = ""
             while page := notes.every_note(unit, after, _EXPORT_PAGE):
-                yield from (_export_row(note) for note in page)
+                wanted = (note for note in page if source_id in (None, note.author.source_id))
+                yield from (_export_row(note) for note in wanted)
                 after = page[-1].note_id
 
-        result = self.store.read(space_id, lambda unit: consume(rows(unit)))
-        self.store.write(
-            space_id,
-            lambda unit: self._receipt(unit, _OPERATOR, "export", {}, kind="admin"),
-        )
-        return result
+        self.store.write(space_id, record)
+        return self.store.read(space_id, lambda unit: consume(rows(unit)))
 
     def embed_notes(
         self, space_id: str, *, others_too: bool, progress: Callable[[int], None] = lambda _: None
@@ -693,6 +703,8 @@ class Prospects:
         merged_from = given["merged_from"] or []
         if merged_from:
             limits.check_note_ids(merged_from, "merged_from")
+        if merged_from or given["status"] == "archived":
+            # An archived note may be a merged one whose compaction was undone: it names no originals any more.
             policy = replace(policy, max_source_urls=policy.max_source_urls * policy.max_active_notes)
         draft = self._draft(given, policy)
         status, merged_into = given["status"], given["merged_into"]
@@ -729,7 +741,9 @@ class Prospects:
         """Add one exported note; False where the space has it already."""
         hashed = notes.domain_hash(unit, note.domain)
         if notes.was_erased(unit, note.note_id):
-            raise conflict("erased", "the note was erased since the export", note_id=note.note_id)
+            raise conflict(
+                "conflict", "the note was erased since the export", rule="erased", note_id=note.note_id
+            )
         present = notes.by_ids(unit, [note.note_id]).get(note.note_id)
         if present is not None:
             if (present.domain, present.title, present.body) != (note.domain, note.title, note.body):

@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from memory_core.admission import Admission, Clock, Credential, NewId, new_key_text
-from memory_core.errors import conflict, forbidden, invalid
+from memory_core.errors import conflict, forbidden, invalid, not_found
 from memory_core.formats import chain
 from memory_core.formats.canonical import canonical
+from memory_core.formats.evidence import take_evidence
 from memory_core.model import (
     ROLES,
     SCOPES,
@@ -33,6 +34,7 @@ T = TypeVar("T")
 OPERATOR = Actor(kind="operator")
 _MAX_NAME = 200
 _MAX_REASON = 2_000
+_THRESHOLDS = ("overlap.", "redaction.refuse_at", "redaction.mask_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,8 @@ class Spaces:
         """Take a key out of force, from the next call on."""
 
         def act(unit: Unit) -> None:
+            if identities.key_and_hash(unit, key_id) is None:
+                raise not_found("key")
             identities.revoke_key(unit, key_id, self.now())
             self._receipt(unit, OPERATOR, "revoke_key", {"key_id": key_id})
 
@@ -234,13 +238,14 @@ class Spaces:
         space_id: str,
         diff: Mapping[str, Any],
         reason: str,
-        evidence: Mapping[str, Any] | None = None,
+        evidence: bytes | None = None,
         base_version: int | None = None,
     ) -> SettingsChange:
         """Propose a diff against the current version; null returns a setting to its default.
 
-        `credential` None is the operator. Evidence (an evaluation report's figures and digests) is required where a
-        threshold changes. Raises `invalid_input`, or `outdated` where `base_version` is no longer the current one.
+        `credential` None is the operator. `evidence` is the JSON of an evaluation report, required where a threshold
+        changes and then of the same model; its figures and digests are kept. Raises `invalid_input`, or `outdated`
+        where `base_version` is no longer the current one.
         """
         actor = OPERATOR
         if credential is not None:
@@ -251,10 +256,8 @@ class Spaces:
             raise invalid("set", "empty", "name at least one setting")
         for name, value in diff.items():
             check_setting(name, value)
-        if any(name.startswith("overlap.") for name in diff) and evidence is None:
-            raise invalid(
-                "evidence", "required", "a change of thresholds needs the evaluation report behind it"
-            )
+        taken = None if evidence is None else take_evidence(evidence)
+        _check_evidence(diff, taken)
 
         def act(unit: Unit) -> SettingsChange:
             space = identities.space_of(unit)
@@ -269,7 +272,7 @@ class Spaces:
                 base_version=space.settings_version,
                 diff=dict(diff),
                 reason=reason,
-                evidence=None if evidence is None else dict(evidence),
+                evidence=taken,
                 status="pending",
                 proposed_by=actor,
                 created_at=self.now(),
@@ -418,6 +421,21 @@ class Spaces:
 def _applied(settings: Mapping[str, Any], diff: Mapping[str, Any]) -> dict[str, Any]:
     merged = {**settings, **diff}
     return {name: value for name, value in merged.items() if value is not None}
+
+
+def _check_evidence(diff: Mapping[str, Any], taken: Mapping[str, Any] | None) -> None:
+    for name in diff:
+        if not name.startswith(_THRESHOLDS):
+            continue
+        if taken is None:
+            raise invalid(
+                "evidence", "required", "a change of thresholds needs the evaluation report behind it"
+            )
+        area, model = name.split(".")[:2]
+        if taken["kind"] != area or (area == "overlap" and taken["model"] != model):
+            raise invalid(
+                "evidence", "model", "must be a report of the kind and model whose threshold changes"
+            )
 
 
 def _outdated(base_version: int, settings_version: int) -> Exception:

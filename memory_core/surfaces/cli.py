@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from memory_core.errors import MemoryCoreError, invalid, not_found
+from memory_core.errors import MemoryCoreError, invalid, not_found, unavailable
 from memory_core.surfaces.faults import fault_json
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ def result(command: F) -> F:
     def run(*args: Any, as_json: bool, **options: Any) -> None:
         try:
             document, lines = command(*args, **options)
-        except MemoryCoreError as error:
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
+            raise  # wrong usage and the like, which click tells itself
+        except Exception as error:  # noqa: BLE001 - the last place before the shell: everything becomes a fault
             fail(error, as_json=as_json)
         else:
             click.echo(json.dumps(document, ensure_ascii=False, indent=2) if as_json else "\n".join(lines))
@@ -156,12 +158,16 @@ def doctor() -> Outcome:
         + (f": {each['problem']}" if "problem" in each else "")
         for each in findings
     ]
-    if not all(each["ok"] for each in findings):
-        raise click.ClickException("\n".join(lines))
+    failed = [line.removeprefix("FAIL ") for line in lines if line.startswith("FAIL")]
+    if failed:
+        raise unavailable("; ".join(failed), findings=findings)
     return {"ok": True, "findings": findings}, lines
 
 
 # -- spaces ---------------------------------------------------------------------------------------
+
+_SPACE = click.option("--space", "space_id", required=True, help="The space's id.")
+_SPACE_OR_ALL = click.option("--space", "space_id", help="One space; without it all.")
 
 
 @main.group()
@@ -208,9 +214,10 @@ def space_destroy(space_id: str, yes: bool) -> Outcome:  # noqa: ARG001 - click 
     return {"space_id": space_id, "destroyed": True}, [f"destroyed {space_id}"]
 
 
-@space.command("list")
+@space.command("list", epilog=_examples("space list"))
+@_SPACE_OR_ALL
 @result
-def space_list() -> Outcome:
+def space_list(space_id: str | None) -> Outcome:
     """List the spaces."""
     rows = [
         {
@@ -221,14 +228,14 @@ def space_list() -> Outcome:
             "settings_version": each.settings_version,
         }
         for each in workbench().spaces.list_spaces()
+        if space_id in (None, each.space_id)
     ]
+    if space_id is not None and not rows:
+        raise not_found("space")
     return {"spaces": rows}, _table(rows)
 
 
 # -- people, sources, keys ------------------------------------------------------------------------
-
-_SPACE = click.option("--space", "space_id", required=True, help="The space's id.")
-_SPACE_OR_ALL = click.option("--space", "space_id", help="One space; without it all.")
 
 
 @main.group()
@@ -262,7 +269,7 @@ def person_disable(person_id: str) -> Outcome:
     return {"person_id": person_id, "disabled": True}, [f"disabled {person_id}"]
 
 
-@person.command("list")
+@person.command("list", epilog=_examples("person list", "person list --space ID"))
 @_SPACE_OR_ALL
 @result
 def person_list(space_id: str | None) -> Outcome:
@@ -299,7 +306,7 @@ def source_create(space_id: str, name: str, vendor: str | None, purposes: tuple[
     return {"source_id": made.source_id}, [f"source_id {made.source_id}"]
 
 
-@source.command("list")
+@source.command("list", epilog=_examples("source list", "source list --space ID"))
 @_SPACE_OR_ALL
 @result
 def source_list(space_id: str | None) -> Outcome:
@@ -372,7 +379,7 @@ def key_revoke(key_id: str) -> Outcome:
     return {"key_id": key_id, "revoked": True}, [f"revoked {key_id}"]
 
 
-@key.command("list")
+@key.command("list", epilog=_examples("key list", "key list --space ID"))
 @_SPACE_OR_ALL
 @result
 def key_list(space_id: str | None) -> Outcome:
@@ -470,7 +477,7 @@ def settings_propose(
     bench = workbench()
     who = None if person_id is None else _named(bench, person_id)
     change = bench.spaces.propose_settings(
-        who, space_id, diff, reason, None if evidence is None else _evidence(evidence)
+        who, space_id, diff, reason, None if evidence is None else evidence.read_bytes()
     )
     lines = [f"change_id {change.change_id}", f"memory-core settings approve {change.change_id} --as ADMIN"]
     return {"change_id": change.change_id, "base_version": change.base_version}, lines
@@ -502,23 +509,6 @@ def _decide(change_id: str, person_id: str, reason: str | None, *, approve: bool
     return {"change_id": change_id, "status": change.status}, [f"{change.status} {change_id}"]
 
 
-def _evidence(path: Path) -> dict[str, Any]:
-    """Take from an evaluation report what a decision rests on: its figures and digests, and the file's own digest."""
-    from hashlib import sha256
-
-    try:
-        content = path.read_bytes()
-        report = json.loads(content)
-    except ValueError:
-        raise invalid("evidence", "json", "not an evaluation report in JSON") from None
-    kept = ("kind", "model", "data", "policy_digest", "version", "commit", "figures", "tuned")
-    if not isinstance(report, dict) or "figures" not in report:
-        raise invalid("evidence", "report", "not an evaluation report: it has no figures")
-    figures = [each for each in report["figures"] if isinstance(each, dict) and each.get("slice") == "all"]
-    taken = {name: report[name] for name in kept if name in report}
-    return {**taken, "figures": figures, "report_sha256": sha256(content).hexdigest(), "file": path.name}
-
-
 # -- notes ----------------------------------------------------------------------------------------
 
 
@@ -527,7 +517,7 @@ def dossier() -> None:
     """Dossiers: all active notes of one company."""
 
 
-@dossier.command("list")
+@dossier.command("list", epilog=_examples("dossier list", "dossier list --space ID"))
 @_SPACE_OR_ALL
 @result
 def dossier_list(space_id: str | None) -> Outcome:
@@ -647,22 +637,27 @@ def _import(
     return document, lines
 
 
-@main.command("export", epilog=_examples("export --space ID --out export/"))
+@main.command(
+    "export",
+    epilog=_examples("export --space ID --out export/", "export --space ID --source ID --out scout/"),
+)
 @_SPACE
+@click.option("--source", "source_id", help="Only what this source wrote, without the receipts.")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("export"), show_default=True
 )
 @result
-def export(space_id: str, out: Path) -> Outcome:
-    """Write a space as JSON Lines, one table a file: prospect notes and receipts."""
+def export(space_id: str, source_id: str | None, out: Path) -> Outcome:
+    """Write a space as JSON Lines, one table a file: prospect notes and receipts. The files are plain text."""
     from memory_core.formats.canonical import compact
 
     bench = workbench()
-    out.mkdir(parents=True, exist_ok=True)
 
     def write(name: str) -> Callable[[Iterator[Mapping[str, Any]]], int]:
         def consume(rows: Iterator[Mapping[str, Any]]) -> int:
             beside, count = out / f".{name}.partial", 0
+            beside.unlink(missing_ok=True)
+            beside.touch(mode=0o600)
             with beside.open("w", encoding="utf-8") as file:
                 for row in rows:
                     file.write(compact(row) + "\n")
@@ -672,10 +667,15 @@ def export(space_id: str, out: Path) -> Outcome:
 
         return consume
 
-    counts = {
-        "prospect_notes": bench.prospects.export_notes(space_id, write("prospect_notes")),
-        "receipts": bench.spaces.export_receipts(space_id, write("receipts")),
-    }
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        counts = {
+            "prospect_notes": bench.prospects.export_notes(space_id, write("prospect_notes"), source_id)
+        }
+        if source_id is None:
+            counts["receipts"] = bench.spaces.export_receipts(space_id, write("receipts"))
+    except OSError as error:
+        raise unavailable(f"the export cannot be written: {error.strerror}") from None
     return {"out": str(out), "rows": counts}, [f"{name}.jsonl {count}" for name, count in counts.items()]
 
 
@@ -825,8 +825,6 @@ def client_configuration(agent_key: str, home: str) -> dict[str, Any]:
 
 def _refuse_without_workbench() -> None:
     # A look at the folder alone: opening the database would cost a client that waits to connect.
-    from memory_core.errors import unavailable
-
     home = Path(os.environ.get("MEMORY_CORE_HOME") or Path.home() / ".memory-core").expanduser()
     if not os.environ.get("MEMORY_CORE_DATABASE_URL") and not (home / "memory.db").exists():
         raise unavailable(f"there is no workbench in {home}; run `memory-core init` first")

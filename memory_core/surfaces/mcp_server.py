@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import sys
 import threading
@@ -21,12 +22,15 @@ from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
-from memory_core.errors import MemoryCoreError, not_found
+from memory_core.errors import Kind, MemoryCoreError, not_found, too_large
 from memory_core.formats.canonical import compact
+from memory_core.policy import Policy
 from memory_core.surfaces import wire
-from memory_core.surfaces.faults import fault_json
+from memory_core.surfaces.faults import HTTP_STATUS, fault_json
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
     from memory_core.compose import Workbench
 
 # A client that connects and lists tools is served before these threads compete for the interpreter.
@@ -90,7 +94,8 @@ def serve_http(open_workbench: Open, host: str, port: int) -> None:
     from pydantic import AnyHttpUrl
 
     opened = Shared(open_workbench)
-    opened.soon()
+    # A server of many clients opens before it listens: what is missing is told once, at the start.
+    opened.ready()
 
     def key_of() -> str:
         token = get_access_token()
@@ -101,11 +106,29 @@ def serve_http(open_workbench: Open, host: str, port: int) -> None:
         json_response=True,
         stateless_http=True,
         host=host,
+        max_request_body_size=Policy().max_request_bytes,
         auth=AuthSettings(issuer_url=url, resource_server_url=None),
         token_verifier=_Keys(opened),
     )
     log_to_stderr()
-    uvicorn.run(app, host=host, port=port, log_config=None, access_log=False)
+    uvicorn.run(_size_first(app), host=host, port=port, log_config=None, access_log=False)
+
+
+def _size_first(app: ASGIApp) -> ASGIApp:
+    """Refuse a request over the limit before anything looks at its key."""
+    from starlette.responses import JSONResponse
+
+    limit = Policy().max_request_bytes
+
+    async def sized(scope: Scope, receive: Receive, send: Send) -> None:
+        length = dict(scope["headers"]).get(b"content-length", b"") if scope["type"] == "http" else b""
+        if length.isdigit() and int(length) > limit:
+            fault = fault_json(too_large("request", limit))
+            await JSONResponse(fault, HTTP_STATUS[fault["code"]])(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return sized
 
 
 def log_to_stderr() -> None:
@@ -129,16 +152,33 @@ class Shared:
                 self._workbench = self._open()
             return self._workbench
 
+    def ready(self) -> None:
+        """Open, and load what first calls would wait for. Raises `unavailable` where the workbench does not open.
+
+        A model that does not load is told by the answers that would have needed it.
+        """
+        from memory_core.rules.domains import registrable_domain
+
+        bench = self()
+        try:
+            # The list of public suffixes is read on first use (35 ms), the model on its own.
+            registrable_domain("company.example")
+            bench.embedder.load()
+        except MemoryCoreError as error:
+            logging.getLogger("memory_core").warning("not ready: %s", error.message)
+
     def soon(self) -> None:
-        """Open and load the model in the background; what fails there is told by the first call that needs it."""
+        """Get ready in the background; a workbench that does not open ends the process with one clear line."""
 
-        def load() -> None:
+        def prepare() -> None:
             try:
-                self().embedder.load()
+                self.ready()
             except MemoryCoreError as error:
-                logging.getLogger("memory_core").warning("not ready: %s", error.message)
+                sys.stderr.write(f"error: {error.message} ({error.code})\n")
+                sys.stderr.flush()
+                os._exit(1)
 
-        timer = threading.Timer(_OPEN_AFTER_S, load)
+        timer = threading.Timer(_OPEN_AFTER_S, prepare)
         timer.daemon = True
         timer.start()
 
@@ -149,7 +189,7 @@ class Shared:
 def _call(open_workbench: Open, key: str, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
     try:
         answer = _answer(open_workbench, key, name, arguments)
-    except Exception as error:  # noqa: BLE001 - the last place before the protocol: everything becomes a fault of the table
+    except Exception as error:  # noqa: BLE001 - the last place before the protocol
         fault = fault_json(error)
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=compact(fault))],
@@ -164,6 +204,7 @@ def _answer(open_workbench: Open, key: str, name: str, arguments: Mapping[str, A
     from memory_core.formats import answers
 
     if name not in wire.TOOLS:
+        open_workbench().admission.recognise(KeyText(key))
         raise not_found("tool")
     size_bytes = len(json.dumps(arguments, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     prospects, caller = open_workbench().prospects, KeyText(key)
@@ -259,7 +300,9 @@ class _Keys:
         def recognise() -> AccessToken | None:
             try:
                 who = self._opened().admission.recognise(KeyText(token))
-            except MemoryCoreError:
+            except MemoryCoreError as error:
+                if error.kind is not Kind.UNAUTHENTICATED:
+                    raise
                 return None
             return AccessToken(token=token, client_id=who.actor.key_id or "", scopes=sorted(who.scopes))
 

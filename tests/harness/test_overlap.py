@@ -21,6 +21,7 @@ from eval import command, overlap, report
 from eval.datasets import Pair, PairSet, digest_of, load_pairs
 from memory_core.embedding import WordHashEmbedder
 from memory_core.errors import MemoryCoreError
+from memory_core.formats.evidence import take_evidence
 from memory_core.policy import Policy, in_force
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -297,8 +298,8 @@ def test_report_names_all_that_it_depends_on() -> None:
 def test_evidence_is_small_and_recognises_the_report_file(tmp_path: Path) -> None:
     result = reported()
     path, _ = report.write(result, tmp_path)
-    small = report.evidence(report.read(path))
-    assert small["report_digest"] == sha256(path.read_bytes()).hexdigest()
+    small = take_evidence(path.read_bytes())
+    assert small["report_sha256"] == sha256(path.read_bytes()).hexdigest()
     assert small["data"] == {"digest": digest_of(PAIRS), "files": ["set.jsonl"], "rows": 6}
     assert set(small["tuned"]) == {"near_duplicate_at", "overlap_at"}
     assert {f["slice"] for f in small["figures"]} == {"all"}
