@@ -91,14 +91,11 @@ class Spaces:
         return self.store.read_across(identities.all_spaces)
 
     def find_space(self, what: str, value: str) -> str | None:
-        """Find the space in which an id of a person, source, key, note or settings change lives; operators only."""
+        """Find the space in which an id of a person, source or key lives; operators only."""
         columns = {
             "person": tables.people.c.person_id,
             "source": tables.sources.c.source_id,
             "key": tables.keys.c.key_id,
-            "note": tables.prospect_notes.c.note_id,
-            "compaction": tables.compactions.c.note_id,
-            "change": tables.settings_changes.c.change_id,
         }
         return self.store.read_across(
             lambda connection: identities.space_holding(connection, columns[what], value)

@@ -269,6 +269,9 @@ def _registrable(host: str) -> str:
     domain = _suffixes().privatesuffix(host)
     if domain is None:
         raise _refused("public_suffix", "is a public suffix; give the company's name before it")
+    if str(domain).startswith("www."):
+        # A name was left out: `www.` is what a typed address begins with, and no company's own name.
+        raise _refused("public_suffix", "is www before a public suffix; give the company's name between them")
     return str(domain)
 
 

@@ -18,9 +18,10 @@ IMPLIED_SCOPES: Mapping[str, str] = MappingProxyType({"context": "agent_memory"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """What an act needs. `scope` None: a key of a source may never do it."""
+    """What an act needs. `scope` None: a key of a source may never do it; `by_key`: nobody may without a key."""
 
     scope: str | None
+    by_key: bool = False
     roles: tuple[str, ...]
     owner_roles: tuple[str, ...] = ()
     prospect_memory: bool = False
@@ -32,12 +33,14 @@ ACTS: Mapping[str, Act] = MappingProxyType(
         "read_guide": Act(scope="outreach_read", roles=ROLES, prospect_memory=True),
         "save": Act(
             scope="outreach_write",
+            by_key=True,
             roles=("outreach_admin",),
             owner_roles=("outreach_admin",),
             prospect_memory=True,
         ),
         "compact": Act(
             scope="outreach_write",
+            by_key=True,
             roles=("outreach_admin",),
             owner_roles=("outreach_admin",),
             prospect_memory=True,
@@ -58,6 +61,10 @@ def check(act: str, principal: Principal) -> None:
     """
     needs = ACTS[act]
     by_key = principal.actor.key_id is not None
+    if needs.by_key and not by_key:
+        raise forbidden(
+            "scope_missing", "only tools do this: it takes a key with the scope", scope=needs.scope
+        )
     by_source = principal.actor.kind == "source"
     if by_source and needs.scope is None:
         raise forbidden(

@@ -289,11 +289,21 @@ def add_compaction(unit: Unit, note_id: str, hashed: str, merged_from: Sequence[
 
 
 def compaction(unit: Unit, note_id: str) -> tuple[str, tuple[str, ...], bool] | None:
-    """Give the compaction that a merged note came of: the dossier's hash, the ids it replaced, whether undone."""
+    """Give the compaction that a merged note came of: the dossier's hash, the ids it replaced, whether undone.
+
+    An import knows of a merged note that was deleted before the export by the pointers of its originals alone.
+    """
     row = unit.connection.execute(
         select(compactions).where(compactions.c.space_id == unit.space_id, compactions.c.note_id == note_id)
     ).one_or_none()
-    return None if row is None else (row.domain_hash, tuple(row.merged_from), row.undone_at is not None)
+    if row is not None:
+        return row.domain_hash, tuple(row.merged_from), row.undone_at is not None
+    originals = unit.connection.execute(
+        select(prospect_notes.c.note_id, prospect_notes.c.domain_hash)
+        .where(prospect_notes.c.space_id == unit.space_id, prospect_notes.c.merged_into == note_id)
+        .order_by(prospect_notes.c.created_at, prospect_notes.c.note_id)
+    ).all()
+    return (originals[0].domain_hash, tuple(each.note_id for each in originals), False) if originals else None
 
 
 def mark_undone(unit: Unit, note_id: str, now: datetime) -> None:

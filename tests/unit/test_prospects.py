@@ -1792,6 +1792,19 @@ def test_case_031_an_export_brought_into_another_space_has_the_same_notes_and_po
     assert undone.restored == tuple(made["originals"])
 
 
+def test_originals_of_a_merged_note_that_was_deleted_before_the_export_can_still_be_restored(
+    desk: Desk, other: Desk
+) -> None:
+    made = archive_of(desk)
+    desk.bench.prospects.delete(desk.admin, made["live"][1])
+    bring(other, export(desk))
+    undone = other.bench.prospects.undo_compaction(other.admin, made["live"][1])
+    assert set(undone.restored) == set(made["originals"])
+    assert set(ids(other.recall())) == {made["live"][0], *made["originals"]}
+    again = refusal(lambda: other.bench.prospects.undo_compaction(other.admin, made["live"][1]))
+    assert again.code == "not_found"
+
+
 def test_case_032_an_export_is_plain_json_without_vectors_and_import_embeds_anew(
     desk: Desk, other: Desk
 ) -> None:

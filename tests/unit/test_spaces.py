@@ -234,13 +234,11 @@ def test_case_052_ids_of_another_space_answer_as_ids_that_do_not_exist(desk: Des
 
 def test_the_operator_finds_the_space_of_an_id(desk: Desk, other: Desk) -> None:
     find = desk.bench.spaces.find_space
-    note_id = other.save()["note"]["note_id"]
-    change = propose(other, other.admin, {"language": "de"})
-    assert find("note", note_id) == other.space_id
+    [key] = [key for key in other.bench.spaces.list_keys(other.space_id) if key.source_id]
     assert find("person", desk.owner.person_id) == desk.space_id
     assert find("source", desk.source_id) == desk.space_id
-    assert find("change", change.change_id) == other.space_id
-    assert find("note", str(uuid4())) is None
+    assert find("key", key.key_id) == other.space_id
+    assert find("person", str(uuid4())) is None
 
 
 # -- settings: proposing --------------------------------------------------------------------------

@@ -48,9 +48,11 @@ def test_case_059_dots_at_the_end_make_no_other_company(spelling: str) -> None:
     assert registrable_domain(spelling) == "acme.example"
 
 
-def test_case_062_www_com_stays_www_com() -> None:
-    assert registrable_domain("www.com") == "www.com"
-    assert registrable_domain("www.www.com") == "www.com"
+@pytest.mark.parametrize("text", ["www.com", "https://www.co.uk/a", "www.www.com", "jo@www.com"])
+def test_case_062_www_before_a_public_suffix_is_refused_and_never_becomes_the_suffix(text: str) -> None:
+    with pytest.raises(MemoryCoreError) as caught:
+        registrable_domain(text)
+    assert caught.value.details["rule"] == "public_suffix"
 
 
 @pytest.mark.parametrize(

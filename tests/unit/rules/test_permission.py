@@ -46,8 +46,8 @@ def _reads(who: Who, scopes: Scopes, roles: Roles) -> bool:
 
 
 def _writes(who: Who, scopes: Scopes, roles: Roles) -> bool:
-    role = "outreach_admin" in roles
-    return role and ("outreach_write" in scopes or who in ("named person", "operator"))
+    by_key = who in ("source", "person's key")
+    return by_key and "outreach_admin" in roles and "outreach_write" in scopes
 
 
 def _people_with(*wanted: str) -> Allowed:
@@ -129,7 +129,8 @@ def test_what_only_people_do_is_refused_to_a_source_with_every_scope_and_role() 
 def test_the_flags_of_the_space_stop_the_prospect_memory_and_nothing_else(
     act: str, flags: dict[str, bool], code: str
 ) -> None:
-    principal = caller("named person", frozenset(), frozenset(ROLES), replace(SPACE, **flags))  # type: ignore[arg-type]
+    space = replace(SPACE, **flags)  # type: ignore[arg-type]
+    principal = caller("person's key", frozenset(SCOPES), frozenset(ROLES), space)
     if act not in PROSPECT_ACTS:
         check(act, principal)
         return
