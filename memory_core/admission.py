@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
+from typing import Any
 from uuid import UUID
 
-from memory_core.errors import Kind, MemoryCoreError, too_large, unauthenticated
+from sqlalchemy import Connection
+
+from memory_core.errors import too_large, unauthenticated
 from memory_core.model import Actor, Principal
 from memory_core.policy import Policy, in_force
 from memory_core.rules import permission
 from memory_core.storage import identities
-from memory_core.storage.session import Store, Unit
+from memory_core.storage.session import Store
 
 Clock = Callable[[], datetime]
 NewId = Callable[[], str]
@@ -68,75 +71,55 @@ class Admission:
         if size_bytes > limit:
             raise too_large("request", limit)
 
-        def enter(unit: Unit) -> tuple[Principal, Policy]:
+        def enter(connection: Connection) -> tuple[Principal, Policy]:
             # 2. The key.
-            principal = self._principal(unit, credential)
-            settings = identities.settings_at(unit, principal.space.settings_version)
+            principal, settings = self._principal(connection, credential)
             # 3. Scope or role. 4. The flags of the space.
             permission.check(act, principal)
             return principal, in_force(settings)
 
-        space_id = _space_id(credential)
-        try:
-            return self._store.read(space_id, enter)
-        except MemoryCoreError as error:
-            # A key of a space that is gone answers as any other wrong key.
-            if error.kind is Kind.NOT_FOUND and isinstance(credential, KeyText):
-                raise unauthenticated() from None
-            raise
+        return self._store.look(enter)
 
     def recognise(self, key: KeyText) -> Principal:
         """Give who a key belongs to, without an act. Raises `unauthenticated`."""
-        try:
-            return self._store.read(_space_id(key), lambda unit: self._principal(unit, key))
-        except MemoryCoreError as error:
-            raise unauthenticated() if error.kind is Kind.NOT_FOUND else error from None
+        return self._store.look(lambda connection: self._principal(connection, key)[0])
 
-    def _principal(self, unit: Unit, credential: Credential) -> Principal:
-        space = identities.space_of(unit)
+    def _principal(
+        self, connection: Connection, credential: Credential
+    ) -> tuple[Principal, Mapping[str, Any]]:
         if isinstance(credential, NamedPerson):
-            person = identities.person(unit, credential.person_id)
-            if person.disabled:
+            caller = identities.caller_by_name(connection, credential.space_id, credential.person_id)
+            if caller.disabled:
                 raise unauthenticated("the person is disabled")
-            kind = "operator" if credential.by_operator else "person"
-            return Principal(
-                space=space,
-                actor=Actor(kind=kind, person_id=person.person_id),  # type: ignore[arg-type]
-                scopes=frozenset(),
-                roles=frozenset(person.roles),
+            actor = Actor(kind="operator" if credential.by_operator else "person", person_id=caller.person_id)
+        else:
+            caller = self._holder(connection, credential)
+            actor = Actor(
+                kind="person" if caller.source_id is None else "source",
+                key_id=caller.key_id,
+                source_id=caller.source_id,
+                person_id=caller.person_id,
             )
-        _, _, key_id, secret = _parts(credential)
-        found = identities.key_and_hash(unit, key_id)
-        # The comparison runs for an unknown key too, so that time tells nothing.
-        expected = found[1] if found else _hash("")
-        if not hmac.compare_digest(expected, _hash(secret)) or found is None:
-            raise unauthenticated()
-        key = found[0]
-        now = self._now()
-        if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
-            raise unauthenticated()
-        person = identities.person(unit, key.person_id)
-        if person.disabled and key.source_id is None:
-            raise unauthenticated()
         # A disabled owner holds no role any more: the keys issued on their behalf still read, but write nothing.
-        return Principal(
-            space=space,
-            actor=Actor(
-                kind="person" if key.source_id is None else "source",
-                key_id=key.key_id,
-                source_id=key.source_id,
-                person_id=key.person_id,
-            ),
-            scopes=frozenset(key.scopes),
-            roles=frozenset(() if person.disabled else person.roles),
-        )
+        roles = frozenset(() if caller.disabled else caller.roles)
+        principal = Principal(space=caller.space, actor=actor, scopes=frozenset(caller.scopes), roles=roles)
+        return principal, caller.settings
+
+    def _holder(self, connection: Connection, credential: KeyText) -> identities.Caller:
+        """Give who holds the key. A key of a space that is gone answers as any other wrong key."""
+        space_id, key_id, secret = _parts(credential)
+        caller = identities.caller_by_key(connection, space_id, key_id)
+        # The comparison runs for an unknown key too, so that time tells nothing.
+        expected = caller.secret_hash if caller else _hash("")
+        if not hmac.compare_digest(expected, _hash(secret)) or caller is None:
+            raise unauthenticated()
+        expired = caller.expires_at is not None and caller.expires_at <= self._now()
+        if expired or caller.revoked_at is not None or (caller.disabled and caller.source_id is None):
+            raise unauthenticated()
+        return caller
 
 
-def _space_id(credential: Credential) -> str:
-    return credential.space_id if isinstance(credential, NamedPerson) else _parts(credential)[1]
-
-
-def _parts(credential: KeyText) -> tuple[str, str, str, str]:
+def _parts(credential: KeyText) -> tuple[str, str, str]:
     try:
         prefix, space_hex, key_hex, secret = credential.text.split("_", 3)
         space_id, key_id = str(UUID(hex=space_hex)), str(UUID(hex=key_hex))
@@ -145,7 +128,7 @@ def _parts(credential: KeyText) -> tuple[str, str, str, str]:
         raise unauthenticated() from None
     if prefix != "mwk":
         raise unauthenticated()
-    return prefix, space_id, key_id, secret
+    return space_id, key_id, secret
 
 
 def _hash(secret: str) -> str:

@@ -191,7 +191,7 @@ class Prospects:
                 self._take_daily_save(unit, policy)
                 _check_room(len(active), policy)
             others = [other for other in active if other.note_id != repeated]
-            found = self._compare(draft.sources, embedding, others, policy)
+            found = self._compare(unit, draft.sources, embedding, others, policy)
             if repeated is None:
                 note = self._new_note(draft, principal.actor)
                 notes.add(unit, note, hashed, repeat_hash, embedding)
@@ -637,6 +637,7 @@ class Prospects:
 
     def _compare(
         self,
+        unit: Unit,
         sources: Sequence[SourceUrl],
         embedding: Embedding | None,
         others: Sequence[Neighbour],
@@ -654,7 +655,7 @@ class Prospects:
             found = overlap.distances(embedding.vector, np.stack(list(vectors.values())))
             distances = dict(zip(vectors, found.tolist(), strict=True))
         near, overlapping = overlap.judge(distances.items(), policy.thresholds(model))
-        cited = {source.canonical: source.url for source in sources}
+        cited = {notes.page_hash(unit, source.canonical): source.url for source in sources}
         shared = [
             SharedSource(note_id=other.note_id, url=cited[page])
             for other in others
@@ -761,7 +762,7 @@ class Prospects:
 
     def _policy(self, space_id: str) -> Policy:
         def look(unit: Unit) -> Policy:
-            return in_force(identities.settings_at(unit, identities.space_of(unit).settings_version))
+            return in_force(identities.space_and_settings(unit)[1])
 
         return self.store.read(space_id, look)
 

@@ -88,7 +88,7 @@ class Spaces:
         )
 
     def list_spaces(self) -> list[Space]:
-        return self.store.read_across(identities.all_spaces)
+        return self.store.look(identities.all_spaces)
 
     def find_space(self, what: str, value: str) -> str | None:
         """Find the space in which an id of a person, source or key lives; operators only."""
@@ -97,9 +97,7 @@ class Spaces:
             "source": tables.sources.c.source_id,
             "key": tables.keys.c.key_id,
         }
-        return self.store.read_across(
-            lambda connection: identities.space_holding(connection, columns[what], value)
-        )
+        return self.store.look(lambda connection: identities.space_holding(connection, columns[what], value))
 
     # -- people, sources, keys --------------------------------------------------------------------
 
@@ -196,7 +194,7 @@ class Spaces:
         """Take a key out of force, from the next call on."""
 
         def act(unit: Unit) -> None:
-            if identities.key_and_hash(unit, key_id) is None:
+            if not identities.has_key(unit, key_id):
                 raise not_found("key")
             identities.revoke_key(unit, key_id, self.now())
             self._receipt(unit, OPERATOR, "revoke_key", {"key_id": key_id})
@@ -218,8 +216,8 @@ class Spaces:
         """Give the version of the settings and the policy in force."""
 
         def look(unit: Unit) -> tuple[int, Policy]:
-            space = identities.space_of(unit)
-            return space.settings_version, in_force(identities.settings_at(unit, space.settings_version))
+            space, settings = identities.space_and_settings(unit)
+            return space.settings_version, in_force(settings)
 
         return self.store.read(space_id, look)
 
@@ -257,10 +255,9 @@ class Spaces:
         _check_evidence(diff, taken)
 
         def act(unit: Unit) -> SettingsChange:
-            space = identities.space_of(unit)
+            space, current = identities.space_and_settings(unit)
             if base_version is not None and base_version != space.settings_version:
                 raise _outdated(base_version, space.settings_version)
-            current = identities.settings_at(unit, space.settings_version)
             in_force(_applied(current, diff))
             if _applied(current, diff) == current:
                 raise invalid("set", "no_change", "the settings have these values already")
@@ -315,12 +312,12 @@ class Spaces:
                 raise forbidden(
                     "role_missing", "another admin than the proposer must approve", rule="four_eyes"
                 )
-            space = identities.space_of(unit)
+            space, current = identities.space_and_settings(unit)
             version = space.settings_version
             if approve:
                 if change.base_version != version:
                     raise _outdated(change.base_version, version)
-                settings = _applied(identities.settings_at(unit, version), change.diff)
+                settings = _applied(current, change.diff)
                 in_force(settings)
                 version += 1
                 identities.insert_settings(unit, version, settings, change_id, self.now())

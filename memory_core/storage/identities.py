@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -20,10 +20,89 @@ _SPACE = select(spaces).where(spaces.c.space_id == bindparam("in_space"), spaces
 _PERSON = select(people).where(
     people.c.space_id == bindparam("in_space"), people.c.person_id == bindparam("person_id")
 )
-_KEY = select(keys).where(keys.c.space_id == bindparam("in_space"), keys.c.key_id == bindparam("key_id"))
-_SETTINGS = select(settings_versions.c.settings).where(
-    settings_versions.c.space_id == bindparam("in_space"), settings_versions.c.version == bindparam("version")
+_SPACE_AND_SETTINGS = _SPACE.add_columns(settings_versions.c.settings).join(
+    settings_versions,
+    (settings_versions.c.space_id == spaces.c.space_id)
+    & (settings_versions.c.version == spaces.c.settings_version),
 )
+_STANDING = (
+    select(*spaces.c, settings_versions.c.settings, people.c.person_id, people.c.roles, people.c.disabled)
+    .join(
+        settings_versions,
+        (settings_versions.c.space_id == spaces.c.space_id)
+        & (settings_versions.c.version == spaces.c.settings_version),
+    )
+    .join(people, people.c.space_id == spaces.c.space_id)
+    .where(spaces.c.space_id == bindparam("in_space"), spaces.c.destroyed_at.is_(None))
+)
+_BY_PERSON = _STANDING.where(people.c.person_id == bindparam("person_id"))
+_BY_KEY = (
+    _STANDING.add_columns(
+        keys.c.key_id,
+        keys.c.secret_hash,
+        keys.c.source_id,
+        keys.c.scopes,
+        keys.c.expires_at,
+        keys.c.revoked_at,
+    )
+    .join(keys, (keys.c.space_id == people.c.space_id) & (keys.c.person_id == people.c.person_id))
+    .where(keys.c.key_id == bindparam("key_id"))
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who calls, as the space has it now: the person, or the key and the person behind it."""
+
+    space: Space
+    settings: dict[str, Any]
+    person_id: str
+    roles: tuple[str, ...]
+    disabled: bool
+    key_id: str | None = None
+    secret_hash: str = ""
+    source_id: str | None = None
+    scopes: tuple[str, ...] = ()
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+
+# -- callers --------------------------------------------------------------------------------------
+
+
+def caller_by_key(connection: Connection, space_id: str, key_id: str) -> Caller | None:
+    """Give who holds a key, in one look-up that opens nothing sealed; None where the space has no such key."""
+    row = connection.execute(_BY_KEY, {"in_space": space_id, "key_id": key_id}).one_or_none()
+    if row is None:
+        return None
+    return Caller(
+        space=_space(row),
+        settings=dict(row.settings),
+        person_id=row.person_id,
+        roles=tuple(row.roles),
+        disabled=row.disabled,
+        key_id=row.key_id,
+        secret_hash=row.secret_hash,
+        source_id=row.source_id,
+        scopes=tuple(row.scopes),
+        expires_at=row.expires_at,
+        revoked_at=row.revoked_at,
+    )
+
+
+def caller_by_name(connection: Connection, space_id: str, person_id: str) -> Caller:
+    """Give a person of the space. Raises `not_found`."""
+    row = connection.execute(_BY_PERSON, {"in_space": space_id, "person_id": person_id}).one_or_none()
+    if row is None:
+        raise not_found("person")
+    return Caller(
+        space=_space(row),
+        settings=dict(row.settings),
+        person_id=row.person_id,
+        roles=tuple(row.roles),
+        disabled=row.disabled,
+    )
+
 
 # -- spaces ---------------------------------------------------------------------------------------
 
@@ -58,6 +137,14 @@ def space_of(unit: Unit) -> Space:
     return _space(row)
 
 
+def space_and_settings(unit: Unit) -> tuple[Space, dict[str, Any]]:
+    """Give the space and its approved settings; what is not named there has its default."""
+    row = unit.connection.execute(_SPACE_AND_SETTINGS, {"in_space": unit.space_id}).one_or_none()
+    if row is None:
+        raise not_found("space")
+    return _space(row), dict(row.settings)
+
+
 def all_spaces(connection: Connection) -> list[Space]:
     """List the spaces that were not destroyed, oldest first. An operator's act."""
     rows = connection.execute(
@@ -75,7 +162,7 @@ def space_holding(connection: Connection, column: Any, value: str) -> str | None
     return connection.scalar(select(column.table.c.space_id).where(column == value))
 
 
-def _space(row: Row[Any]) -> Space:
+def _space(row: Any) -> Space:
     return Space(
         space_id=row.space_id,
         name=row.name,
@@ -192,10 +279,9 @@ def insert_key(unit: Unit, key: Key, secret_hash: str) -> None:
     )
 
 
-def key_and_hash(unit: Unit, key_id: str) -> tuple[Key, str] | None:
-    """Give a key and the hash of its secret; None where the space has no such key."""
-    row = unit.connection.execute(_KEY, {"in_space": unit.space_id, "key_id": key_id}).one_or_none()
-    return None if row is None else (_key(row), row.secret_hash)
+def has_key(unit: Unit, key_id: str) -> bool:
+    query = select(keys.c.key_id).where(keys.c.space_id == unit.space_id, keys.c.key_id == key_id)
+    return unit.connection.scalar(query) is not None
 
 
 def all_keys(unit: Unit) -> list[Key]:
@@ -226,14 +312,6 @@ def _key(row: Row[Any]) -> Key:
 
 
 # -- settings -------------------------------------------------------------------------------------
-
-
-def settings_at(unit: Unit, version: int) -> dict[str, Any]:
-    """Give the approved settings of one version; what is not named there has its default."""
-    found = unit.connection.scalar(_SETTINGS, {"in_space": unit.space_id, "version": version})
-    if found is None:
-        raise not_found("version of the settings")
-    return dict(found)
 
 
 def insert_settings(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,25 +28,27 @@ from memory_core.storage.schema import (
 from memory_core.storage.session import Unit
 
 _TABLE = "prospect_notes"
+_PAGE_HASH_BYTES = 16
 _VECTOR_TYPE = np.dtype("<f4")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Embedding:
+class Embedding(NamedTuple):
     """A unit-length vector of shape (dimensions,) and the id of the model that made it."""
 
     model: str
     vector: NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbour:
-    """What a comparison needs of another note, without opening its text; `pages` are canonical URLs."""
+class Neighbour(NamedTuple):
+    """What a comparison needs of another note, without opening its text; `pages` are keyed hashes.
+
+    A named tuple, as is `Embedding`: a save makes a hundred of them.
+    """
 
     note_id: str
     repeat_hash: str
     embedding: Embedding | None
-    pages: tuple[str, ...]
+    pages: tuple[bytes, ...]
 
 
 # -- statements -----------------------------------------------------------------------------------
@@ -77,7 +79,7 @@ _NEIGHBOURS = _of_dossier(
         _COLUMNS.repeat_hash,
         _COLUMNS.sealed_embedding,
         _COLUMNS.embedding_model,
-        _COLUMNS.sealed_sources,
+        _COLUMNS.page_hashes,
     )
 ).order_by(*_ORDER)
 _REPEAT = _IDS.where(_COLUMNS.repeat_hash == bindparam("repeat_hash")).limit(1)
@@ -103,6 +105,11 @@ def domain_hash(unit: Unit, domain: str) -> str:
     return unit.digest("domain", domain)
 
 
+def page_hash(unit: Unit, canonical: str) -> bytes:
+    """Hash a canonical URL under the space's key, so that a shared page is found without opening any note."""
+    return bytes.fromhex(unit.digest("page", canonical))[:_PAGE_HASH_BYTES]
+
+
 def count_active(unit: Unit, hashed: str) -> int:
     return unit.connection.scalar(_COUNT, _dossier(unit, hashed)) or 0
 
@@ -114,20 +121,23 @@ def active_ids(unit: Unit, hashed: str) -> list[str]:
 def active(unit: Unit, hashed: str) -> list[tuple[ProspectNote, Embedding | None]]:
     """Give a dossier's active notes with their embeddings, newest first by observed_at, then created_at."""
     rows = unit.connection.execute(_NOTES, _dossier(unit, hashed))
-    return [(_note(unit, row), _embedding(unit, row)) for row in rows]
+    return [
+        (_note(unit, row), _embedding(unit, row.note_id, row.embedding_model, row.sealed_embedding))
+        for row in rows
+    ]
 
 
 def neighbours(unit: Unit, hashed: str) -> list[Neighbour]:
-    """Give what a save compares with: vectors and sources of the dossier's active notes, in recall's order."""
+    """Give what a save compares with: vectors and pages of the dossier's active notes, in recall's order."""
     rows = unit.connection.execute(_NEIGHBOURS, _dossier(unit, hashed))
     return [
         Neighbour(
-            note_id=row.note_id,
-            repeat_hash=row.repeat_hash,
-            embedding=_embedding(unit, row),
-            pages=tuple(canonical for _, canonical in _sources(unit, row)),
+            note_id=note_id,
+            repeat_hash=repeat_hash,
+            embedding=_embedding(unit, note_id, model, sealed),
+            pages=tuple(hashes[at : at + _PAGE_HASH_BYTES] for at in range(0, len(hashes), _PAGE_HASH_BYTES)),
         )
-        for row in rows
+        for note_id, repeat_hash, sealed, model, hashes in rows
     ]
 
 
@@ -223,6 +233,7 @@ def add(unit: Unit, note: ProspectNote, hashed: str, repeat_hash: str, embedding
             "sealed_title": None if note.title is None else unit.seal(_TABLE, row, "title", note.title),
             "sealed_body": unit.seal(_TABLE, row, "body", note.body),
             "sealed_sources": unit.seal(_TABLE, row, "sources", sources),
+            "page_hashes": b"".join(page_hash(unit, source.canonical) for source in note.sources),
             "observed_text": note.observed_at.text,
             "observed_at": note.observed_at.instant,
             "created_at": note.created_at,
@@ -395,11 +406,11 @@ def _embedding_columns(unit: Unit, row: str, embedding: Embedding | None) -> dic
     }
 
 
-def _embedding(unit: Unit, row: Row[Any]) -> Embedding | None:
-    if row.sealed_embedding is None:
+def _embedding(unit: Unit, note_id: str, model: str | None, sealed: bytes | None) -> Embedding | None:
+    if sealed is None or model is None:
         return None
-    plain = unit.keys.open(_TABLE, row.note_id, "embedding", row.sealed_embedding)
-    return Embedding(model=row.embedding_model, vector=np.frombuffer(plain, dtype=_VECTOR_TYPE))
+    plain = unit.keys.open(_TABLE, note_id, "embedding", sealed)
+    return Embedding(model=model, vector=np.frombuffer(plain, dtype=_VECTOR_TYPE))
 
 
 def _sources(unit: Unit, row: Row[Any]) -> list[tuple[str, str]]:

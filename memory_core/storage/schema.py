@@ -24,6 +24,7 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    text,
 )
 
 from memory_core.formats.canonical import moment
@@ -191,6 +192,7 @@ prospect_notes = Table(
     Column("sealed_title", LargeBinary),
     Column("sealed_body", LargeBinary, nullable=False),
     Column("sealed_sources", LargeBinary, nullable=False),
+    Column("page_hashes", LargeBinary, nullable=False),
     Column("sealed_embedding", LargeBinary),
     Column("embedding_model", String(200)),
     Column("observed_text", String(64), nullable=False),
@@ -200,8 +202,14 @@ prospect_notes = Table(
     PrimaryKeyConstraint("space_id", "note_id"),
     _of_space(),
     Index(None, "space_id", "domain_hash", "status"),
-    Index(None, "space_id", "merged_into"),
-    Index(None, "space_id", "embedding_model"),
+    # Few notes are merged ones: a partial index costs a plain save nothing.
+    Index(
+        None,
+        "space_id",
+        "merged_into",
+        sqlite_where=text("merged_into IS NOT NULL"),
+        postgresql_where=text("merged_into IS NOT NULL"),
+    ),
 )
 
 compactions = Table(
@@ -235,6 +243,7 @@ daily_saves = Table(
     Column("saves", Integer, nullable=False),
     PrimaryKeyConstraint("space_id", "day"),
     _of_space(),
+    sqlite_with_rowid=False,
 )
 
 idempotency_keys = Table(
@@ -291,4 +300,5 @@ receipt_heads = Table(
     Column("hash", String(64), nullable=False),
     PrimaryKeyConstraint("space_id"),
     _of_space(),
+    sqlite_with_rowid=False,
 )

@@ -81,6 +81,7 @@ class Store:
 
     def __init__(self, engine: Engine, master_keys: MasterKeys) -> None:
         self.engine = engine
+        self._writer = engine.execution_options(**{_WRITE: True})
         self.master_keys = master_keys
         self._opened: dict[str, SpaceKeys] = {}
         self._lock = Lock()
@@ -95,8 +96,8 @@ class Store:
         """Run `work` in one write transaction of the space: all of it is kept, or nothing."""
         return self._transact(lambda connection: work(self._unit(connection, space_id)), write=True)
 
-    def read_across(self, work: Callable[[Connection], T]) -> T:
-        """Run an operator's read that no single space limits."""
+    def look(self, work: Callable[[Connection], T]) -> T:
+        """Run a read that opens nothing sealed: who calls, or an operator's across spaces."""
         return self._transact(work, write=False)
 
     def create_space(self, space_id: str, work: Callable[[Connection], None], then: Callable[[Unit], T]) -> T:
@@ -153,10 +154,7 @@ class Store:
         give_up_at = time.monotonic() + BUSY_TIMEOUT_S
         while True:
             try:
-                with (
-                    self.engine.connect().execution_options(**{_WRITE: write}) as connection,
-                    connection.begin(),
-                ):
+                with (self._writer if write else self.engine).begin() as connection:
                     return work(connection)
             except DBAPIError as error:
                 if not _passes_by_itself(error):
@@ -209,7 +207,13 @@ def open_engine(url: URL | str) -> Engine:
     url = make_url(url)
     if url.get_backend_name() != "sqlite":
         return create_engine(url, hide_parameters=True, pool_pre_ping=True)
-    engine = create_engine(url, hide_parameters=True, connect_args={"isolation_level": None, "timeout": 0})
+    engine = create_engine(
+        url,
+        hide_parameters=True,
+        # Every transaction here ends in a commit or a rollback of its own.
+        pool_reset_on_return=None,
+        connect_args={"isolation_level": None, "timeout": 0},
+    )
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: object) -> None:

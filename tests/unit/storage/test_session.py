@@ -117,7 +117,7 @@ def test_a_space_is_created_with_its_first_receipt_or_not_at_all(store: Store) -
     with pytest.raises(ValueError):
         add_space(store, other, fail)
     assert refusal(lambda: store.read(other, lambda unit: None)).code == "not_found"
-    assert {space.space_id for space in store.read_across(identities.all_spaces)} == {ONE, TWO}
+    assert {space.space_id for space in store.look(identities.all_spaces)} == {ONE, TWO}
 
 
 def test_a_reader_sees_one_state_from_its_first_statement_to_its_last(store: Store) -> None:
@@ -143,7 +143,7 @@ def test_writers_begin_immediate_and_readers_do_not(store: Store) -> None:
 
     store.read(ONE, lambda unit: None)
     store.write(ONE, lambda unit: None)
-    store.read_across(lambda connection: None)
+    store.look(lambda connection: None)
     assert begun == ["BEGIN", "BEGIN IMMEDIATE", "BEGIN"]
 
 
@@ -154,7 +154,7 @@ def test_case_041_readers_do_not_wait_while_a_writer_holds_the_lock(
     with lock_held(path) as other:
         other.execute("UPDATE spaces SET name = 'uncommitted'")
         assert name_of(store) == "Halden"
-        assert len(store.read_across(identities.all_spaces)) == 2
+        assert len(store.look(identities.all_spaces)) == 2
 
 
 def test_case_041_opening_a_store_and_reading_writes_nothing(store: Store, path: Path) -> None:

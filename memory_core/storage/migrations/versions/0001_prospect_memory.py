@@ -37,9 +37,7 @@ def upgrade() -> None:
         sa.Column("created_at", sa.String(27), nullable=False),
         sa.Column("undone_at", sa.String(27), nullable=True),
         sa.ForeignKeyConstraint(
-            ["space_id"],
-            ["spaces.space_id"],
-            name=op.f("fk_compactions_space_id_spaces"),
+            ["space_id"], ["spaces.space_id"], name=op.f("fk_compactions_space_id_spaces")
         ),
         sa.PrimaryKeyConstraint("space_id", "note_id", name=op.f("pk_compactions")),
     )
@@ -49,11 +47,10 @@ def upgrade() -> None:
         sa.Column("day", sa.String(length=10), nullable=False),
         sa.Column("saves", sa.Integer(), nullable=False),
         sa.ForeignKeyConstraint(
-            ["space_id"],
-            ["spaces.space_id"],
-            name=op.f("fk_daily_saves_space_id_spaces"),
+            ["space_id"], ["spaces.space_id"], name=op.f("fk_daily_saves_space_id_spaces")
         ),
         sa.PrimaryKeyConstraint("space_id", "day", name=op.f("pk_daily_saves")),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "data_keys",
@@ -64,9 +61,7 @@ def upgrade() -> None:
         sa.Column("master_key_id", sa.String(length=16), nullable=False),
         sa.Column("status", sa.String(length=8), nullable=False),
         sa.Column("created_at", sa.String(27), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["space_id"], ["spaces.space_id"], name=op.f("fk_data_keys_space_id_spaces")
-        ),
+        sa.ForeignKeyConstraint(["space_id"], ["spaces.space_id"], name=op.f("fk_data_keys_space_id_spaces")),
         sa.PrimaryKeyConstraint("space_id", "key_id", name=op.f("pk_data_keys")),
     )
     op.create_table(
@@ -75,9 +70,7 @@ def upgrade() -> None:
         sa.Column("note_id", sa.String(length=36), nullable=False),
         sa.Column("deleted_at", sa.String(27), nullable=False),
         sa.ForeignKeyConstraint(
-            ["space_id"],
-            ["spaces.space_id"],
-            name=op.f("fk_deleted_notes_space_id_spaces"),
+            ["space_id"], ["spaces.space_id"], name=op.f("fk_deleted_notes_space_id_spaces")
         ),
         sa.PrimaryKeyConstraint("space_id", "note_id", name=op.f("pk_deleted_notes")),
     )
@@ -91,16 +84,10 @@ def upgrade() -> None:
         sa.Column("result_id", sa.String(length=36), nullable=False),
         sa.Column("created_at", sa.String(27), nullable=False),
         sa.ForeignKeyConstraint(
-            ["space_id"],
-            ["spaces.space_id"],
-            name=op.f("fk_idempotency_keys_space_id_spaces"),
+            ["space_id"], ["spaces.space_id"], name=op.f("fk_idempotency_keys_space_id_spaces")
         ),
         sa.PrimaryKeyConstraint(
-            "space_id",
-            "caller_id",
-            "operation",
-            "key_hash",
-            name=op.f("pk_idempotency_keys"),
+            "space_id", "caller_id", "operation", "key_hash", name=op.f("pk_idempotency_keys")
         ),
     )
     op.create_index(
@@ -118,9 +105,7 @@ def upgrade() -> None:
         sa.Column("roles", sa.JSON(), nullable=False),
         sa.Column("disabled", sa.Boolean(), nullable=False),
         sa.Column("created_at", sa.String(27), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["space_id"], ["spaces.space_id"], name=op.f("fk_people_space_id_spaces")
-        ),
+        sa.ForeignKeyConstraint(["space_id"], ["spaces.space_id"], name=op.f("fk_people_space_id_spaces")),
         sa.PrimaryKeyConstraint("space_id", "person_id", name=op.f("pk_people")),
     )
     op.create_table(
@@ -135,6 +120,7 @@ def upgrade() -> None:
         sa.Column("sealed_title", sa.LargeBinary(), nullable=True),
         sa.Column("sealed_body", sa.LargeBinary(), nullable=False),
         sa.Column("sealed_sources", sa.LargeBinary(), nullable=False),
+        sa.Column("page_hashes", sa.LargeBinary(), nullable=False),
         sa.Column("sealed_embedding", sa.LargeBinary(), nullable=True),
         sa.Column("embedding_model", sa.String(length=200), nullable=True),
         sa.Column("observed_text", sa.String(length=64), nullable=False),
@@ -142,9 +128,7 @@ def upgrade() -> None:
         sa.Column("created_at", sa.String(27), nullable=False),
         sa.Column("author", sa.JSON(), nullable=False),
         sa.ForeignKeyConstraint(
-            ["space_id"],
-            ["spaces.space_id"],
-            name=op.f("fk_prospect_notes_space_id_spaces"),
+            ["space_id"], ["spaces.space_id"], name=op.f("fk_prospect_notes_space_id_spaces")
         ),
         sa.PrimaryKeyConstraint("space_id", "note_id", name=op.f("pk_prospect_notes")),
     )
@@ -155,16 +139,12 @@ def upgrade() -> None:
         unique=False,
     )
     op.create_index(
-        op.f("ix_prospect_notes_space_id_embedding_model"),
-        "prospect_notes",
-        ["space_id", "embedding_model"],
-        unique=False,
-    )
-    op.create_index(
         op.f("ix_prospect_notes_space_id_merged_into"),
         "prospect_notes",
         ["space_id", "merged_into"],
         unique=False,
+        sqlite_where=sa.text("merged_into IS NOT NULL"),
+        postgresql_where=sa.text("merged_into IS NOT NULL"),
     )
     op.create_table(
         "receipt_heads",
@@ -172,11 +152,10 @@ def upgrade() -> None:
         sa.Column("seq", sa.Integer(), nullable=False),
         sa.Column("hash", sa.String(length=64), nullable=False),
         sa.ForeignKeyConstraint(
-            ["space_id"],
-            ["spaces.space_id"],
-            name=op.f("fk_receipt_heads_space_id_spaces"),
+            ["space_id"], ["spaces.space_id"], name=op.f("fk_receipt_heads_space_id_spaces")
         ),
         sa.PrimaryKeyConstraint("space_id", name=op.f("pk_receipt_heads")),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "receipts",
@@ -184,9 +163,7 @@ def upgrade() -> None:
         sa.Column("seq", sa.Integer(), nullable=False),
         sa.Column("hash", sa.String(length=64), nullable=False),
         sa.Column("body", sa.Text(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["space_id"], ["spaces.space_id"], name=op.f("fk_receipts_space_id_spaces")
-        ),
+        sa.ForeignKeyConstraint(["space_id"], ["spaces.space_id"], name=op.f("fk_receipts_space_id_spaces")),
         sa.PrimaryKeyConstraint("space_id", "seq", name=op.f("pk_receipts")),
     )
     op.create_table(
@@ -204,13 +181,9 @@ def upgrade() -> None:
         sa.Column("scope", sa.String(length=8), nullable=True),
         sa.Column("sealed_cause", sa.LargeBinary(), nullable=True),
         sa.ForeignKeyConstraint(
-            ["space_id"],
-            ["spaces.space_id"],
-            name=op.f("fk_relationship_events_space_id_spaces"),
+            ["space_id"], ["spaces.space_id"], name=op.f("fk_relationship_events_space_id_spaces")
         ),
-        sa.PrimaryKeyConstraint(
-            "space_id", "event_hash", name=op.f("pk_relationship_events")
-        ),
+        sa.PrimaryKeyConstraint("space_id", "event_hash", name=op.f("pk_relationship_events")),
     )
     op.create_index(
         op.f("ix_relationship_events_space_id_domain_hash_kind"),
@@ -233,13 +206,9 @@ def upgrade() -> None:
         sa.Column("decided_at", sa.String(27), nullable=True),
         sa.Column("sealed_decision_reason", sa.LargeBinary(), nullable=True),
         sa.ForeignKeyConstraint(
-            ["space_id"],
-            ["spaces.space_id"],
-            name=op.f("fk_settings_changes_space_id_spaces"),
+            ["space_id"], ["spaces.space_id"], name=op.f("fk_settings_changes_space_id_spaces")
         ),
-        sa.PrimaryKeyConstraint(
-            "space_id", "change_id", name=op.f("pk_settings_changes")
-        ),
+        sa.PrimaryKeyConstraint("space_id", "change_id", name=op.f("pk_settings_changes")),
     )
     op.create_index(
         op.f("ix_settings_changes_space_id_status_created_at"),
@@ -255,13 +224,9 @@ def upgrade() -> None:
         sa.Column("change_id", sa.String(length=36), nullable=True),
         sa.Column("created_at", sa.String(27), nullable=False),
         sa.ForeignKeyConstraint(
-            ["space_id"],
-            ["spaces.space_id"],
-            name=op.f("fk_settings_versions_space_id_spaces"),
+            ["space_id"], ["spaces.space_id"], name=op.f("fk_settings_versions_space_id_spaces")
         ),
-        sa.PrimaryKeyConstraint(
-            "space_id", "version", name=op.f("pk_settings_versions")
-        ),
+        sa.PrimaryKeyConstraint("space_id", "version", name=op.f("pk_settings_versions")),
     )
     op.create_table(
         "sources",
@@ -271,9 +236,7 @@ def upgrade() -> None:
         sa.Column("vendor", sa.Text(), nullable=True),
         sa.Column("purposes", sa.JSON(), nullable=False),
         sa.Column("created_at", sa.String(27), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["space_id"], ["spaces.space_id"], name=op.f("fk_sources_space_id_spaces")
-        ),
+        sa.ForeignKeyConstraint(["space_id"], ["spaces.space_id"], name=op.f("fk_sources_space_id_spaces")),
         sa.PrimaryKeyConstraint("space_id", "source_id", name=op.f("pk_sources")),
     )
     op.create_table(
