@@ -95,11 +95,9 @@ class SpaceKeys:
 
     def digest(self, purpose: str, *parts: str) -> str:
         """Hash values under the space's own key: equal within the space, unguessable and unlinkable outside it."""
-        mac = hmac.new(self.index_key, purpose.encode(), sha256)
-        for part in parts:
-            encoded = part.encode()
-            mac.update(len(encoded).to_bytes(4, "big") + encoded)
-        return mac.hexdigest()
+        encoded = [part.encode() for part in (purpose, *parts)]
+        message = b"".join(len(part).to_bytes(4, "big") + part for part in encoded)
+        return hmac.digest(self.index_key, message, "sha256").hex()
 
 
 def sealing_key_id(sealed: bytes) -> str:

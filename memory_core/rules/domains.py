@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import cache
+from functools import cache, lru_cache
 from ipaddress import ip_address
 from urllib.parse import unquote
 
@@ -163,8 +163,7 @@ def address_and_domain(text: object) -> tuple[str | None, str]:
     such a provider is a company's own domain. Raises as `registrable_domain` does.
     """
     local, host = _local_and_host(_checked(text))
-    host = _ascii(host)
-    domain = _registrable(host)
+    host, domain = _resolved(host)
     if local is None:
         return None, domain
     if not _freemail().isdisjoint((host, domain)):
@@ -258,6 +257,13 @@ def _ascii(host: str) -> str:
 
 def _needs_idna(host: str) -> bool:
     return not host.isascii() or host.startswith("xn--") or ".xn--" in host
+
+
+@lru_cache(maxsize=4_096)
+def _resolved(host: str) -> tuple[str, str]:
+    # Kept, since the saves of a run follow the recall of the same company.
+    plain = _ascii(host)
+    return plain, _registrable(plain)
 
 
 def _registrable(host: str) -> str:
