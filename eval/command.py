@@ -91,7 +91,7 @@ def overlap_command(
         click.echo(report.render_json(result), nl=False)
     else:
         click.echo(report.render_table(result))
-        click.echo(f"\n{json_path}\n{html_path}")
+        click.echo(f"\nReport: {json_path}\nOpen in a browser: {html_path}")
 
 
 def run_overlap(

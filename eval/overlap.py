@@ -108,13 +108,16 @@ def measure(
     thresholds = policy.thresholds(scored.model_id)
     labels = np.array([pair.label for pair in scored.pairs])
     figures: list[dict[str, Any]] = []
+    by_length: list[dict[str, Any]] = []
     undefined: list[dict[str, Any]] = []
     for name, members in slices(scored.pairs).items():
         chosen = members & compared
         defined, missing = _figures(
             scored.distances[chosen], labels[chosen], thresholds, wanted_precision, resamples
         )
-        figures += [{"name": figure, "slice": name, **rest} for figure, rest in defined.items()]
+        # The slices of `figures` are a closed set that readers outside rely on; lengths are not of it.
+        rows = by_length if name.startswith("length=") else figures
+        rows += [{"name": figure, "slice": name, **rest} for figure, rest in defined.items()]
         undefined += [{"name": figure, "slice": name, **rest} for figure, rest in missing.items()]
     d, said = scored.distances[compared], labels[compared]
     same = np.isin(said, SAME)
@@ -133,6 +136,7 @@ def measure(
             "labels": {label: int((said == label).sum()) for label in LABELS},
         },
         "figures": figures,
+        "figures_by_length": by_length,
         "undefined": undefined,
         "tuned": _tuned(figures, d, said, wanted_precision),
         "nearest_wrong": _nearest_wrong(scored, thresholds, policy.excerpt_chars if texts else None),

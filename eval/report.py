@@ -1,7 +1,7 @@
 """Reports: what was measured and all it depends on, as JSON, one self-contained page and a terminal table.
 
-A figure that is undefined is absent from `figures` and stands in `undefined` with its count, never 0. A page
-asks nothing of the network, and every text in it is escaped.
+A figure that is undefined is absent from `figures` and `figures_by_length` and stands in `undefined` with its
+count, never 0. A page asks nothing of the network, and every text in it is escaped.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def below_floors(report: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
     none, since floors that check nothing must not pass.
     """
     floors = _floors(path, report)
-    values = {(figure["name"], figure["slice"]): figure["value"] for figure in report["figures"]}
+    values = {(figure["name"], figure["slice"]): figure["value"] for figure in _of_every_slice(report)}
     broken = []
     for floor in floors:
         value = values.get((floor["name"], floor["slice"]))
@@ -175,9 +175,17 @@ def _floors(path: Path, report: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 # -- terminal -------------------------------------------------------------------------------------
 
+_MEANINGS = {
+    "auc": "chance that a pair with the same fact lies nearer than one without; 0.5 is a coin toss",
+    "precision@0.10": "of the pairs called near duplicates, the share that is the same fact",
+    "recall@0.10": "of the pairs with the same fact, the share called near duplicates",
+    "distinct_within@0.30": "of the pairs with distinct facts, the share wrongly called an overlap",
+    "best_f1": "best balance of precision and recall that one threshold can give; 1 is perfect",
+}
+
 
 def render_table(report: Mapping[str, Any]) -> str:
-    """Write the figures as aligned text: all pairs with intervals and other models, then slice by slice."""
+    """Write the figures as aligned text: all pairs beside other models, slice by slice, what they mean."""
     pairs, at = report["pairs"], report["thresholds"]
     models = [report, *report["others"]]
     head = (
@@ -197,7 +205,9 @@ def render_table(report: Mapping[str, Any]) -> str:
     slices = [["slice", *FIXED]]
     for name, figures in found[0].items():
         slices.append([name, *(_number(figures.get(figure)) for figure in FIXED)])
-    return "\n\n".join([head, _aligned(rows), _aligned(slices)])
+    width = max(map(len, _MEANINGS))
+    meanings = "\n".join(f"{name.ljust(width)}  {meaning}" for name, meaning in _MEANINGS.items())
+    return "\n\n".join([head, _aligned(rows), _aligned(slices), meanings])
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -213,9 +223,13 @@ def _aligned(rows: Sequence[Sequence[str]]) -> str:
 
 def _by_slice(model: Mapping[str, Any]) -> dict[str, dict[str, Mapping[str, Any]]]:
     found: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for figure in model["figures"]:
+    for figure in _of_every_slice(model):
         found.setdefault(figure["slice"], {})[figure["name"]] = figure
     return found
+
+
+def _of_every_slice(model: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*model["figures"], *model["figures_by_length"]]
 
 
 def _number(figure: Mapping[str, Any] | None) -> str:

@@ -15,14 +15,12 @@ from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection
-
 from memory_core.errors import too_large, unauthenticated
 from memory_core.model import Actor, Principal
 from memory_core.policy import Policy, in_force
 from memory_core.rules import permission
 from memory_core.storage import identities
-from memory_core.storage.session import Store
+from memory_core.storage.session import Connection, Store
 
 Clock = Callable[[], datetime]
 NewId = Callable[[], str]

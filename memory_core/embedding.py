@@ -166,7 +166,9 @@ def _embed(texts: Sequence[str], read: Callable[[list[str]], list[_Reading]]) ->
     ]
     try:
         readings = read([part for _, _, part in wanted]) if wanted else []
-    except (MemoryError, RuntimeError, ValueError) as error:
+    except MemoryCoreError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a library raises, the note is saved without a vector
         # Not chained: a library's message may quote the text.
         raise unavailable("the embedding model failed", cause=type(error).__name__) from None
     parts: list[list[tuple[float, _Reading]]] = [[] for _ in texts]

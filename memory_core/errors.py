@@ -62,7 +62,8 @@ def forbidden(code: str, message: str, **details: Any) -> MemoryCoreError:
 
 def not_found(what: str) -> MemoryCoreError:
     """Answer for an id that does not exist in this space; the same words where it exists in another."""
-    return MemoryCoreError(Kind.NOT_FOUND, "not_found", f"no such {what} in this space")
+    where = "" if what == "space" else " in this space"
+    return MemoryCoreError(Kind.NOT_FOUND, "not_found", f"no such {what}{where}")
 
 
 def conflict(code: str, message: str, **details: Any) -> MemoryCoreError:

@@ -241,8 +241,11 @@ class OverlapPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecalledNote:
+    """A note as it is shown; `urls_left_out` counts sources cut so that the note fits an answer at all."""
+
     note: ProspectNote
     stale: bool
+    urls_left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +272,7 @@ class Compacted:
     note_count: int
     dossier_version: str
     compaction_suggested: bool
+    embedder: Literal["ok", "unavailable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

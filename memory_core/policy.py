@@ -5,7 +5,6 @@ A space changes only the settings listed in `SETTINGS`; every other number is th
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -106,7 +105,7 @@ def _words(value: Any) -> bool:
 
 
 def _model(value: Any) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,199}", value) is not None
+    return isinstance(value, str) and re.fullmatch(rf"{MODEL_ID}", value) is not None and len(value) <= 100
 
 
 def _view(value: Any) -> bool:
@@ -123,6 +122,9 @@ def _view(value: Any) -> bool:
     )
 
 
+_MAX_COEFFICIENT = 1e12
+
+
 def _judge(value: Any) -> bool:
     return (
         isinstance(value, dict)
@@ -131,7 +133,9 @@ def _judge(value: Any) -> bool:
         and isinstance(value["coefficients"], list)
         and len(value["features"]) == len(value["coefficients"])
         and all(
-            isinstance(number, int | float) and math.isfinite(number)
+            isinstance(number, int | float)
+            and not isinstance(number, bool)
+            and abs(number) < _MAX_COEFFICIENT
             for number in [*value["coefficients"], value["intercept"]]
         )
     )

@@ -5,11 +5,12 @@ No note is ever refused or merged for being similar, and none is archived but by
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -31,6 +32,7 @@ from memory_core.model import (
     ProspectNote,
     Recall,
     RecalledNote,
+    Relationship,
     Saved,
     SharedSource,
     SourceUrl,
@@ -93,25 +95,46 @@ class Prospects:
 
         Fields: `domain` (domain, URL or address), `focus?`.
 
-        The content is read in one transaction. The receipt is written in a second, short one that the answer waits
-        for, so that no lock is held while notes are opened, ranked or embedded.
+        A focus is embedded before the transaction, which reads, ranks and writes the receipt of what is delivered.
         """
         principal, policy = self.admission.admit(credential, "recall", size_bytes)
         given = check_fields(fields, required=("domain",), optional=("focus",))
         address, domain = address_and_domain(given["domain"])
         focus = limits.check_focus(given["focus"], policy)
-        space_id, now = principal.space.space_id, self.now()
+        wanted = self._embed_or_none([focus])[0][0] if focus else None
 
-        def look(unit: Unit) -> tuple[str, list[tuple[ProspectNote, Embedding | None]], Any]:
+        def act(unit: Unit) -> Recall:
             hashed = notes.domain_hash(unit, domain)
-            known = relationship.relationship_of(unit, hashed, address)
-            return hashed, notes.active(unit, hashed), known
+            active = notes.active(unit, hashed)
+            recall = self._dossier(
+                domain, active, relationship.relationship_of(unit, hashed, address), policy
+            )
+            recall = _within_payload(recall, [vector for _, vector in active], wanted, policy)
+            self._receipt(
+                unit,
+                principal.actor,
+                "recall",
+                {"note_ids": [recalled.note.note_id for recalled in recall.notes]},
+                hashed,
+                {"note_count": recall.note_count, "delivered": len(recall.notes)},
+                {"stale": recall.stale, "stop": bool(recall.relationship.stop_reasons)},
+            )
+            return recall
 
-        hashed, active, known = self.store.read(space_id, look)
+        return self.store.write(principal.space.space_id, act)
+
+    def _dossier(
+        self,
+        domain: str,
+        active: Sequence[tuple[ProspectNote, Embedding | None]],
+        known: Relationship,
+        policy: Policy,
+    ) -> Recall:
+        now = self.now()
         recalled = tuple(
             RecalledNote(note=note, stale=is_stale(note.observed_at, now, policy)) for note, _ in active
         )
-        recall = Recall(
+        return Recall(
             domain=domain,
             known=bool(active),
             stale=not recalled or recalled[0].stale,
@@ -123,38 +146,6 @@ class Prospects:
             truncated=False,
             relationship=known,
         )
-        recall = self._within_payload(recall, [vector for _, vector in active], focus, policy)
-
-        def record(unit: Unit) -> None:
-            self._receipt(
-                unit,
-                principal.actor,
-                "recall",
-                {"note_ids": [recalled.note.note_id for recalled in recall.notes]},
-                hashed,
-                {"note_count": recall.note_count, "delivered": len(recall.notes)},
-                {"stale": recall.stale, "stop": bool(known.stop_reasons)},
-            )
-
-        self.store.write(space_id, record)
-        return recall
-
-    def _within_payload(
-        self, recall: Recall, embeddings: Sequence[Embedding | None], focus: str | None, policy: Policy
-    ) -> Recall:
-        sizes = [answers.note_bytes(recalled) for recalled in recall.notes]
-        budget = policy.max_recall_bytes - answers.frame_bytes(recall)
-        if sum(sizes) <= budget:
-            return recall
-        model, vectors = _of_one_model(embeddings)
-        # Without a model the focus cannot rank, which is no reason to keep the dossier back.
-        wanted = self._embed_or_none([focus])[0][0] if focus else None
-        if wanted is not None and wanted.model == model:
-            order = ranking.by_focus(vectors, wanted.vector)
-        else:
-            order = ranking.by_relevance(vectors)
-        kept = sorted(ranking.fit(sizes, order, budget))
-        return replace(recall, notes=tuple(recall.notes[index] for index in kept), truncated=True)
 
     # -- save -------------------------------------------------------------------------------------
 
@@ -198,8 +189,9 @@ class Prospects:
                 count = len(active) + 1
             else:
                 note = notes.by_ids(unit, [repeated])[repeated]
-                # An exact repeat is the only near duplicate, so that a retry reads its own note back.
-                found = replace(found, near=[(repeated, 0.0)])
+                # An exact repeat is the only near duplicate, so that a retry reads its own note back; one that was
+                # merged since is not in the dossier any more.
+                found = replace(found, near=[(repeated, 0.0)] if note.status == "active" else [])
                 count = len(active)
             if idempotency_key is not None and answered is None:
                 self._keep_answer(unit, caller, idempotency_key, draft, note.note_id)
@@ -279,7 +271,7 @@ class Prospects:
         self.store.read(space_id, check)
         body = limits.check_body(given["body"], policy)
         title = limits.fold_title(given["title"], policy)
-        [embedding], _ = self._embed_or_none([body])
+        [embedding], embedder = self._embed_or_none([body])
 
         def act(unit: Unit) -> Compacted:
             hashed, present, replaced = check(unit)
@@ -297,6 +289,7 @@ class Prospects:
                 {"note_id": note.note_id, "archived": list(ids)},
                 hashed,
                 {"note_count": len(left)},
+                {"embedder": embedder},
             )
             return Compacted(
                 note=note,
@@ -305,6 +298,7 @@ class Prospects:
                 note_count=len(left),
                 dossier_version=compaction.dossier_version(left),
                 compaction_suggested=len(left) > policy.compaction_suggested_over,
+                embedder=embedder,
             )
 
         return self.store.write(space_id, act)
@@ -313,7 +307,7 @@ class Prospects:
         """Make the originals of a merged note active again and archive the merged note.
 
         A merged note that was deleted leaves only its originals to restore. Raises `conflict` where the merged note
-        was archived itself, or its compaction undone before.
+        was archived itself, its compaction undone before, or every original deleted.
         """
         principal, _ = self.admission.admit(credential, "undo_compaction")
 
@@ -326,7 +320,11 @@ class Prospects:
             if undone or (merged is not None and merged.status != "active"):
                 raise conflict("conflict", "the merged note is not active any more", note_id=note_id)
             originals = notes.by_ids(unit, merged_from)
-            restored = [each for each in merged_from if each in originals]
+            restored = [
+                each for each in merged_from if each in originals and originals[each].merged_into == note_id
+            ]
+            if not restored:
+                raise conflict("conflict", "there is no original left to restore", note_id=note_id)
             if merged is not None:
                 notes.archive(unit, [note_id], merged_into=None)
             notes.restore(unit, restored)
@@ -586,7 +584,9 @@ class Prospects:
             for vector in self.embedder.embed(texts)
         ]
 
-    def _embed_or_none(self, texts: Sequence[str]) -> tuple[list[Embedding | None], str]:
+    def _embed_or_none(
+        self, texts: Sequence[str]
+    ) -> tuple[list[Embedding | None], Literal["ok", "unavailable"]]:
         try:
             return self._embed(texts), "ok"
         except MemoryCoreError as error:
@@ -667,7 +667,12 @@ class Prospects:
         )
 
     def _report(
-        self, body: str, found: _Comparison, opened: Mapping[str, ProspectNote], embedder: str, policy: Policy
+        self,
+        body: str,
+        found: _Comparison,
+        opened: Mapping[str, ProspectNote],
+        embedder: Literal["ok", "unavailable"],
+        policy: Policy,
     ) -> OverlapReport:
         model = self.embedder.model_id
         return OverlapReport(
@@ -689,7 +694,7 @@ class Prospects:
             ),
             shared_sources=tuple(found.shared),
             not_compared=found.not_compared,
-            embedder="ok" if embedder == "ok" else "unavailable",
+            embedder=embedder,
             model=model,
             tuned=policy.thresholds(model).tuned,
         )
@@ -705,14 +710,19 @@ class Prospects:
         if merged_from:
             limits.check_note_ids(merged_from, "merged_from")
         if merged_from or given["status"] == "archived":
-            # An archived note may be a merged one whose compaction was undone: it names no originals any more.
-            policy = replace(policy, max_source_urls=policy.max_source_urls * policy.max_active_notes)
+            # The limit holds for a save, not for a merge; an archived note may be a merged one that was undone.
+            policy = replace(policy, max_source_urls=sys.maxsize)
         draft = self._draft(given, policy)
         status, merged_into = given["status"], given["merged_into"]
         if status not in ("active", "archived"):
             raise invalid("status", "choice", "active or archived")
-        if merged_into is not None:
-            limits.check_id("merged_into", merged_into)
+        note_id = limits.check_id("note_id", given["note_id"])
+        if merged_into is not None and limits.check_id("merged_into", merged_into) == note_id:
+            raise invalid("merged_into", "own_id", "must be another note")
+        if merged_into is not None and status == "active":
+            raise invalid("merged_into", "active", "an active note was not merged into another")
+        if note_id in merged_from:
+            raise invalid("merged_from", "own_id", "must be other notes")
         author = given["author"]
         if (
             not isinstance(author, dict)
@@ -723,7 +733,7 @@ class Prospects:
             raise invalid("author", "type", "kind and ids, as an export writes them")
         created_at = limits.check_observed_at(given["created_at"], policy, self.now(), "created_at")
         return ProspectNote(
-            note_id=limits.check_id("note_id", given["note_id"]),
+            note_id=note_id,
             domain=draft.domain,
             title=draft.title,
             body=draft.body,
@@ -833,6 +843,26 @@ def _of_one_model(
         embedding.vector if embedding is not None and embedding.model == model else None
         for embedding in embeddings
     ]
+
+
+def _within_payload(
+    recall: Recall, embeddings: Sequence[Embedding | None], wanted: Embedding | None, policy: Policy
+) -> Recall:
+    """Keep the notes that fit whole; where not even one does, the first with as many sources as fit."""
+    sizes = [answers.note_bytes(recalled) for recalled in recall.notes]
+    budget = policy.max_recall_bytes - answers.frame_bytes(recall)
+    if sum(sizes) <= budget:
+        return recall
+    model, vectors = _of_one_model(embeddings)
+    if wanted is not None and wanted.model == model:
+        order = ranking.by_focus(vectors, wanted.vector)
+    else:
+        order = ranking.by_relevance(vectors)
+    kept = sorted(ranking.fit(sizes, order, budget))
+    shown = tuple(recall.notes[index] for index in kept)
+    if not shown:
+        shown = (answers.with_sources_that_fit(recall.notes[order[0]], budget),)
+    return replace(recall, notes=shown, truncated=True)
 
 
 def _overlap_pairs(

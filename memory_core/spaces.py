@@ -251,6 +251,13 @@ class Spaces:
             raise invalid("set", "empty", "name at least one setting")
         for name, value in diff.items():
             check_setting(name, value)
+        try:
+            # An approval hashes the diff: what has no canonical form could never be decided.
+            canonical(dict(diff))
+        except (ValueError, RecursionError):
+            raise invalid(
+                "set", "value", "must be whole numbers up to 2^53, finite numbers and plain text"
+            ) from None
         taken = None if evidence is None else take_evidence(evidence)
         _check_evidence(diff, taken)
 
@@ -308,9 +315,9 @@ class Spaces:
                 )
             own = change.proposed_by.person_id == principal.actor.person_id
             single = own and identities.count_admins(unit) == 1
-            if approve and own and not single:
+            if own and not single:
                 raise forbidden(
-                    "role_missing", "another admin than the proposer must approve", rule="four_eyes"
+                    "role_missing", "another admin than the proposer must decide", rule="four_eyes"
                 )
             space, current = identities.space_and_settings(unit)
             version = space.settings_version
@@ -330,7 +337,7 @@ class Spaces:
                 {"change_id": change_id},
                 facts={
                     "settings_version": version,
-                    "own_change_of_single_admin": bool(approve and single),
+                    "own_change_of_single_admin": single,
                     "diff_digest": unit.digest("settings_diff", canonical(change.diff)),
                 },
             )

@@ -21,6 +21,10 @@ from memory_core.model import (
 )
 from memory_core.policy import Policy
 
+_LIMITS = Policy()
+# What `source_urls_left_out` and its number add to a note.
+_COUNT_BYTES = 40
+
 REPORT_NOTICE = (
     "Information, not an instruction: report these notes to a person, who decides what is merged or deleted. "
     "Empty lists mean that nothing similar was found, not that the content is new."
@@ -143,7 +147,7 @@ def recall_json(recall: Recall) -> dict[str, Any]:
         "compaction_suggested": recall.compaction_suggested,
         "truncated": recall.truncated,
         "relationship": relationship_json(recall.relationship),
-        "notes": [note_json(recalled.note, stale=recalled.stale) for recalled in recall.notes],
+        "notes": [_recalled_json(recalled) for recalled in recall.notes],
         "overlap_pairs": [
             {"note_ids": list(pair.note_ids), "distance": round(pair.distance, 4)}
             for pair in recall.overlap_pairs
@@ -152,7 +156,10 @@ def recall_json(recall: Recall) -> dict[str, Any]:
 
 
 def relationship_json(relationship: Relationship) -> dict[str, Any]:
-    """Show what happened with a company; whole in every recall."""
+    """Show what happened with a company: whole, unless its campaigns alone would fill half of a recall.
+
+    Then the oldest are left out and counted; what is summed over them stays exact.
+    """
     reply, suppression = relationship.last_reply, relationship.suppression
     shown: dict[str, Any] = {
         "campaigns": [
@@ -179,12 +186,32 @@ def relationship_json(relationship: Relationship) -> dict[str, Any]:
     }
     if relationship.suppressed_addresses is not None:
         shown["suppressed_addresses"] = relationship.suppressed_addresses
+    campaigns, excess = shown["campaigns"], size(shown) - _LIMITS.max_recall_bytes // 2
+    left_out = 0
+    while campaigns and excess > 0:
+        excess -= size(campaigns.pop()) + 1
+        left_out += 1
+    if left_out:
+        shown["campaigns_left_out"] = left_out
     return shown
+
+
+def with_sources_that_fit(recalled: RecalledNote, budget: int) -> RecalledNote:
+    """Cut the sources of a note from their end until it fits `budget` bytes; its body is never cut."""
+    excess = note_bytes(recalled) - budget
+    kept = list(recalled.note.sources)
+    while kept and excess > -_COUNT_BYTES:
+        excess -= size(kept.pop().url) + 1
+    return replace(
+        recalled,
+        note=replace(recalled.note, sources=tuple(kept)),
+        urls_left_out=len(recalled.note.sources) - len(kept),
+    )
 
 
 def note_bytes(recalled: RecalledNote) -> int:
     """Count what one note adds to a recall's payload, its comma included."""
-    return size(note_json(recalled.note, stale=recalled.stale)) + 1
+    return size(_recalled_json(recalled)) + 1
 
 
 def frame_bytes(recall: Recall) -> int:
@@ -192,15 +219,28 @@ def frame_bytes(recall: Recall) -> int:
     return size({"data": recall_json(replace(recall, notes=(), truncated=True))})
 
 
-def compacted_json(compacted: Compacted) -> dict[str, Any]:
-    """Show the merged note and what it replaced."""
-    return {
-        "note": note_json(compacted.note, stale=compacted.stale),
+def compacted_json(compacted: Compacted, policy: Policy = _LIMITS) -> dict[str, Any]:
+    """Show the merged note and what it replaced, within the payload limit: over it, sources are cut and counted."""
+    shown = RecalledNote(note=compacted.note, stale=compacted.stale)
+    answer: dict[str, Any] = {
+        "note": _recalled_json(shown),
         "archived": list(compacted.archived),
         "note_count": compacted.note_count,
         "dossier_version": compacted.dossier_version,
         "compaction_suggested": compacted.compaction_suggested,
+        "embedder": compacted.embedder,
     }
+    budget = policy.max_recall_bytes - size({"data": {**answer, "note": {}}})
+    if note_bytes(shown) > budget:
+        answer["note"] = _recalled_json(with_sources_that_fit(shown, budget))
+    return answer
+
+
+def _recalled_json(recalled: RecalledNote) -> dict[str, Any]:
+    shown = note_json(recalled.note, stale=recalled.stale)
+    if recalled.urls_left_out:
+        shown["source_urls_left_out"] = recalled.urls_left_out
+    return shown
 
 
 def undone_json(undone: Undone) -> dict[str, Any]:

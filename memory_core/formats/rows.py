@@ -16,7 +16,8 @@ from typing import Any, BinaryIO, NoReturn
 
 from memory_core.errors import MemoryCoreError, invalid
 
-MAX_ROW_BYTES = 1_048_576
+# A merged note may cite thousands of pages; everything else is far smaller.
+MAX_ROW_BYTES = 16 * 1_048_576
 
 _BOM = b"\xef\xbb\xbf"
 _CHUNK_BYTES = 65_536

@@ -23,7 +23,6 @@ _DATE_TIME = re.compile(
     r"([Zz]|[+-][0-9]{2}(?::?[0-5][0-9])?)?"
 )
 _MAX_DATE_CHARS = 64
-_MIN_YEAR = 1900
 
 
 def check_text(field: str, value: object, max_chars: int) -> str:
@@ -105,7 +104,7 @@ def check_source_urls(urls: object, policy: Policy) -> tuple[SourceUrl, ...]:
 def check_observed_at(value: object, policy: Policy, now: datetime, field: str = "observed_at") -> ObservedAt:
     """Read a date (its start in the space's zone) or a date-time with an offset; the text stays as it came.
 
-    Refuses by rule type, not_a_date, offset_missing, too_early, future.
+    Refuses by rule type, not_a_date, offset_missing, future.
     """
     if not isinstance(value, str):
         raise invalid(field, "type", "must be a date or a date-time with an offset")
@@ -116,8 +115,6 @@ def check_observed_at(value: object, policy: Policy, now: datetime, field: str =
         raise invalid(
             field, "not_a_date", "must be a date YYYY-MM-DD, or a date-time with an offset as in RFC 3339"
         ) from None
-    if instant.year < _MIN_YEAR:
-        raise invalid(field, "too_early", f"must not be before the year {_MIN_YEAR}")
     if instant > now + timedelta(hours=policy.max_future_observed_hours):
         raise invalid(
             field, "future", f"must not be more than {policy.max_future_observed_hours} hours in the future"

@@ -41,6 +41,7 @@ class Event:
     """Something that happened between the space and a company; `date` where `at` was given as a bare date.
 
     A bare date identifies the event in place of `at`: another time zone of the space makes no second event.
+    `sentiment` is None for a reply whose sentiment is not known, so that it stands apart from one called neutral.
     """
 
     kind: str
@@ -146,12 +147,12 @@ def _word(text: str) -> str:
     return re.sub(r"[\s-]+", "_", text.casefold())
 
 
-def _sentiment(text: str | None) -> tuple[str, Notice | None]:
+def _sentiment(text: str | None) -> tuple[str | None, Notice | None]:
     if text is None:
-        return "neutral", Notice(field="sentiment", rule="missing_sentiment")
+        return None, Notice(field="sentiment", rule="missing_sentiment")
     word = _word(text)
     if word not in SENTIMENTS:
-        return "neutral", Notice(field="sentiment", rule="unknown_sentiment")
+        return None, Notice(field="sentiment", rule="unknown_sentiment")
     return word, None
 
 

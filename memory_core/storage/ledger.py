@@ -77,9 +77,9 @@ def actor_json(actor: Actor) -> dict[str, str]:
 
 
 def head(connection: Connection, space_id: str) -> tuple[int, str]:
-    """Give the number of receipts and the hash of the last one."""
-    row = connection.execute(_HEAD, {"in_space": space_id}).one()
-    return row.seq, row.hash
+    """Give the number of receipts and the hash of the last one; a head that is gone counts none."""
+    row = connection.execute(_HEAD, {"in_space": space_id}).one_or_none()
+    return (0, "") if row is None else (row.seq, row.hash)
 
 
 def stored(connection: Connection, space_id: str) -> Iterator[Receipt]:

@@ -22,9 +22,8 @@ from memory_core.storage.session import Unit
 
 _TABLE = "relationship_events"
 _BATCH = 1_000
-# Of two replies at the same instant the worse one counts. An unknown sentiment became neutral, so neutral is
-# last: a row without a sentiment blanks no reply.
-_WORST_FIRST = ("bounce", "negative", "out_of_office", "interested", "positive", "neutral")
+# Of two replies at the same instant the worse one counts.
+_WORST_FIRST = ("bounce", "negative", "out_of_office", "neutral", "interested", "positive")
 
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
@@ -155,14 +154,18 @@ def _campaigns(unit: Unit, domain_hash: str) -> tuple[CampaignHistory, ...]:
 
 
 def _last_reply(unit: Unit, domain_hash: str) -> LastReply | None:
+    """Give the latest reply whose sentiment is known; where there is none, the latest, read as neutral.
+
+    A later row that says nothing about the answer must not lift the stop of an earlier one that does.
+    """
     places = {sentiment: place for place, sentiment in enumerate(_WORST_FIRST)}
     row = unit.connection.execute(
         select(_events.at, _events.sentiment)
         .where(_of_company(unit, domain_hash), _events.kind == "reply")
-        .order_by(_events.at.desc(), case(places, value=_events.sentiment))
+        .order_by(_events.sentiment.is_(None), _events.at.desc(), case(places, value=_events.sentiment))
         .limit(1)
     ).one_or_none()
-    return None if row is None else LastReply(at=row.at, sentiment=row.sentiment)
+    return None if row is None else LastReply(at=row.at, sentiment=row.sentiment or "neutral")
 
 
 def _suppression(

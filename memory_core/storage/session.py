@@ -17,7 +17,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import Connection, Engine, bindparam, create_engine, event, insert, select, text, update
+from sqlalchemy import Connection as Connection  # noqa: PLC0414 - for admission, which speaks no SQL itself
+from sqlalchemy import Engine, bindparam, create_engine, event, insert, select, text, update
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError
 
@@ -28,6 +29,7 @@ from memory_core.storage import schema
 T = TypeVar("T")
 
 BUSY_TIMEOUT_S = 30.0
+SCRUB_TIMEOUT_S = 1.0
 _RETRY_JITTER_S = 0.004
 _WRITE = "memory_core_write"
 # Built once: it runs at the start of every unit.
@@ -143,12 +145,18 @@ class Store:
         self.scrub()
 
     def scrub(self) -> None:
-        """Overwrite what was deleted in SQLite's journal too; without effect while another process reads it."""
-        if self.engine.dialect.name == "sqlite":
-            with self.engine.connect() as connection:
-                driver = cast("sqlite3.Connection", connection.connection.driver_connection)
+        """Overwrite what was deleted in SQLite's journal too; gives up where other processes keep reading it."""
+        if self.engine.dialect.name != "sqlite":
+            return
+        give_up_at = time.monotonic() + SCRUB_TIMEOUT_S
+        with self.engine.connect() as connection:
+            driver = cast("sqlite3.Connection", connection.connection.driver_connection)
+            while True:
                 with closing(driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")) as cursor:
-                    cursor.fetchall()
+                    busy = cursor.fetchone()[0]
+                if not busy or time.monotonic() > give_up_at:
+                    return
+                time.sleep(_RETRY_JITTER_S)
 
     def _transact(self, work: Callable[[Connection], T], *, write: bool) -> T:
         give_up_at = time.monotonic() + BUSY_TIMEOUT_S

@@ -620,7 +620,14 @@ def _import(
     from tqdm import tqdm
 
     from memory_core.formats.rows import read_rows, size
+    from memory_core.model import SENTIMENTS
 
+    known = f"(known: {', '.join(SENTIMENTS)})"
+    read_as = {
+        "unknown_sentiment": f"is unknown, read as neutral {known}",
+        "missing_sentiment": f"is missing, read as neutral {known}",
+        "not_for_kind": "does not belong to this kind, left out",
+    }
     bench = workbench()
     with tqdm(total=size(file), unit="B", unit_scale=True, disable=None, desc=file.name) as bar:
         done = act(bench, read_rows(file, columns=columns, advanced=bar.update))
@@ -632,8 +639,19 @@ def _import(
         "notices": list(done.notices),
     }
     lines = [f"{name} {document[name]}" for name in ("rows", "written", "repeated")]
-    lines += [f"refused line {each['line']}: {each['message']} ({each['code']})" for each in done.refused]
-    lines += [f"notice line {each['line']}: {each['field']} ({each['rule']})" for each in done.notices]
+    lines.append(f"refused {len(done.refused)}")
+    refused = [f"refused line {each['line']}: {each['message']} ({each['code']})" for each in done.refused]
+    notices = [
+        f"notice line {each['line']}: {each['field']} {read_as[each['rule']]}" for each in done.notices
+    ]
+    shown = 20
+    for told in (refused, notices):
+        lines += told[:shown]
+        if len(told) > shown:
+            lines.append(f"... and {len(told) - shown} more (--json lists all)")
+    if done.rows and len(done.refused) == done.rows:
+        # On close, since the report is printed either way: only then does the exit code tell that nothing came in.
+        click.get_current_context().call_on_close(lambda: sys.exit(1))
     return document, lines
 
 

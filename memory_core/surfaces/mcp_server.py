@@ -10,9 +10,12 @@ import json
 import logging
 import os
 import re
+import socket
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from contextvars import ContextVar
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +25,15 @@ from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
-from memory_core.errors import Kind, MemoryCoreError, not_found, too_large
+from memory_core.errors import MemoryCoreError, not_found, too_large, unauthenticated, unavailable
 from memory_core.formats.canonical import compact
 from memory_core.policy import Policy
 from memory_core.surfaces import wire
 from memory_core.surfaces.faults import HTTP_STATUS, fault_json
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from memory_core.compose import Workbench
 
@@ -43,6 +47,10 @@ INSTRUCTIONS = (
 
 Open = Callable[[], "Workbench"]
 KeyOf = Callable[[], str]
+
+# The key of the HTTP request that is being served. Set nowhere but behind the check of the key, and without a default:
+# a call that came another way fails.
+_KEY: ContextVar[str] = ContextVar("key")
 
 
 def build_server(open_workbench: Open, key_of: KeyOf) -> Server[dict[str, Any]]:
@@ -87,48 +95,103 @@ def serve_stdio(open_workbench: Open, key: str) -> None:
 
 
 def serve_http(open_workbench: Open, host: str, port: int) -> None:
-    """Serve many clients over streamable HTTP at /mcp; each call carries its key as a bearer token."""
-    import uvicorn
-    from mcp.server.auth.middleware.auth_context import get_access_token
-    from mcp.server.auth.settings import AuthSettings
-    from pydantic import AnyHttpUrl
+    """Serve many clients over streamable HTTP at /mcp; each call carries its key as a bearer token.
 
+    Raises `unavailable` where the workbench does not open or the port cannot be had.
+    """
+    import uvicorn
+
+    log_to_stderr()
     opened = Shared(open_workbench)
     # A server of many clients opens before it listens: what is missing is told once, at the start.
     opened.ready()
-
-    def key_of() -> str:
-        token = get_access_token()
-        return token.token if token else ""
-
-    url = AnyHttpUrl(f"http://{host}:{port}")
-    app = build_server(opened, key_of).streamable_http_app(
+    app = build_server(opened, _KEY.get).streamable_http_app(
         json_response=True,
         stateless_http=True,
         host=host,
         max_request_body_size=Policy().max_request_bytes,
-        auth=AuthSettings(issuer_url=url, resource_server_url=None),
-        token_verifier=_Keys(opened),
     )
-    log_to_stderr()
-    uvicorn.run(_size_first(app), host=host, port=port, log_config=None, access_log=False)
+    config = uvicorn.Config(_keyed(app, opened), log_config=None, access_log=False)
+    with _listening(host, port) as listener:
+        shown = f"[{host}]" if ":" in host else host
+        sys.stderr.write(f"listening on http://{shown}:{listener.getsockname()[1]}/mcp\n")
+        sys.stderr.flush()
+        # Ctrl-C is how a person ends the server.
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listener])
 
 
-def _size_first(app: ASGIApp) -> ASGIApp:
-    """Refuse a request over the limit before anything looks at its key."""
+def _listening(host: str, port: int) -> socket.socket:
+    # Bound here, not by the web server, which would log a taken port and go on to shut down what it had started.
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        # A server that was just stopped leaves its port waiting; a port that another one listens on stays refused.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise unavailable(f"port {port} cannot be served: {error.strerror}") from error
+    return listener
+
+
+def _keyed(app: ASGIApp, open_workbench: Open) -> ASGIApp:
+    """Put the first two checks of every surface before the app: the size of the request, then its key."""
+    from starlette.requests import ClientDisconnect, Request
     from starlette.responses import JSONResponse
 
-    limit = Policy().max_request_bytes
-
-    async def sized(scope: Scope, receive: Receive, send: Send) -> None:
-        length = dict(scope["headers"]).get(b"content-length", b"") if scope["type"] == "http" else b""
-        if length.isdigit() and int(length) > limit:
-            fault = fault_json(too_large("request", limit))
-            await JSONResponse(fault, HTTP_STATUS[fault["code"]])(scope, receive, send)
-        else:
+    async def keyed(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
             await app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            body = await _body(request)
+            key = await _recognised_key(request, open_workbench)
+        except ClientDisconnect:
+            # Nobody is left to answer.
+            return
+        except Exception as error:  # noqa: BLE001 - the web server would log its words
+            fault = fault_json(error)
+            headers = {"WWW-Authenticate": "Bearer"} if fault["code"] == "unauthenticated" else None
+            await JSONResponse(fault, HTTP_STATUS[fault["code"]], headers)(scope, receive, send)
+            return
+        unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    return sized
+        async def replay() -> Message:
+            return unread.pop() if unread else await receive()
+
+        # The tools run in tasks that the app starts from this one, each with a copy of this context.
+        _KEY.set(key)
+        await app(scope, replay, send)
+
+    return keyed
+
+
+async def _body(request: Request) -> bytes:
+    """Read the body. Raises `payload_too_large` before reading where the length is told, else as soon as it is over."""
+    limit = Policy().max_request_bytes
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limit:
+        raise too_large("request", limit)
+    body = bytearray()
+    async for chunk in request.stream():
+        if len(body) + len(chunk) > limit:
+            raise too_large("request", limit)
+        body += chunk
+    return bytes(body)
+
+
+async def _recognised_key(request: Request, open_workbench: Open) -> str:
+    """Give the bearer key's text; the tools check scope and role themselves. Raises `unauthenticated`."""
+    from memory_core.admission import KeyText
+
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    key = key.strip()
+    if scheme.lower() != "bearer" or not key:
+        raise unauthenticated()
+    await anyio.to_thread.run_sync(lambda: open_workbench().admission.recognise(KeyText(key)))
+    return key
 
 
 def log_to_stderr() -> None:
@@ -284,26 +347,3 @@ class _Lines:
 def _mended(line: str) -> str:
     # The text alone is looked at: parsing it here would give a deeply nested message the chance to end the server.
     return _ESCAPE.sub(lambda found: r"\u0000" if len(found[0]) == _LONE_CHARS else found[0], line)
-
-
-class _Keys:
-    """Checks bearer keys for the HTTP transport; the tools check scope and role themselves."""
-
-    def __init__(self, opened: Shared) -> None:
-        self._opened = opened
-
-    async def verify_token(self, token: str) -> Any:
-        from mcp.server.auth.provider import AccessToken
-
-        from memory_core.admission import KeyText
-
-        def recognise() -> AccessToken | None:
-            try:
-                who = self._opened().admission.recognise(KeyText(token))
-            except MemoryCoreError as error:
-                if error.kind is not Kind.UNAUTHENTICATED:
-                    raise
-                return None
-            return AccessToken(token=token, client_id=who.actor.key_id or "", scopes=sorted(who.scopes))
-
-        return await anyio.to_thread.run_sync(recognise)

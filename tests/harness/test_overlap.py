@@ -229,6 +229,13 @@ def test_slices_hold_the_pairs_they_name() -> None:
     assert "lang=de" not in members
 
 
+def test_figures_keep_to_the_fixed_slices_and_lengths_have_a_list_of_their_own() -> None:
+    result = reported([*PAIRS, pair("acme raised four", "word " * 60, "distinct", length="med")])
+    fixed = re.compile(r"all|lang=..|languages=(same|across)|(kind|set|source)=.+")
+    assert all(fixed.fullmatch(f["slice"]) for f in result["figures"])
+    assert {f["slice"] for f in result["figures_by_length"]} == {"length=short", "length=med"}
+
+
 def test_undefined_figures_are_absent_with_their_count() -> None:
     result = reported()
     assert figure(result, "recall@0.10", "lang=pt") is None
@@ -239,13 +246,14 @@ def test_undefined_figures_are_absent_with_their_count() -> None:
     for row in result["undefined"]:
         assert figure(result, row["name"], row["slice"]) is None
         assert row["why"]
-    shown = {(f["name"], f["slice"]) for f in result["figures"]}
+    shown = {(f["name"], f["slice"]) for f in (*result["figures"], *result["figures_by_length"])}
     names = {name for name, _ in shown | set(missing)}
     assert all((name, s) in shown or (name, s) in missing for name in names for s in overlap.slices(PAIRS))
 
 
 def test_every_figure_has_its_interval_around_it() -> None:
-    for row in reported()["figures"]:
+    result = reported()
+    for row in (*result["figures"], *result["figures_by_length"]):
         assert set(row) == {"name", "slice", "value", "low", "high", "n"}
         assert row["n"] > 0
         assert row["low"] <= row["high"]
@@ -284,9 +292,16 @@ def test_report_names_all_that_it_depends_on() -> None:
     assert {"kind", "model", "data", "policy_digest", "version", "commit", "dirty", "created_at"} <= set(
         result
     )
-    assert {"figures", "undefined", "others", "tuned", "curves", "calibration", "nearest_wrong"} <= set(
-        result
-    )
+    assert {
+        "figures",
+        "figures_by_length",
+        "undefined",
+        "others",
+        "tuned",
+        "curves",
+        "calibration",
+        "nearest_wrong",
+    } <= set(result)
     assert result["kind"] == "overlap"
     assert result["model"] == "word-hash"
     assert result["data"] == {"digest": digest_of(PAIRS), "files": ["set.jsonl"], "rows": 6, "texts": True}
@@ -374,6 +389,18 @@ def test_table_shows_undefined_as_a_dash() -> None:
     assert row.split()[1:] == ["-", "-", "-", "0.000", "-"]
 
 
+def test_table_and_page_show_lengths_too() -> None:
+    result = reported()
+    assert any(line.startswith("length=short ") for line in report.render_table(result).splitlines())
+    assert "<td>length=short</td>" in report.render_page(result)
+
+
+def test_table_ends_by_saying_what_each_fixed_figure_means() -> None:
+    last = report.render_table(reported()).split("\n\n")[-1].splitlines()
+    assert [line.split()[0] for line in last] == list(report.FIXED)
+    assert all(len(line.split()) > 5 for line in last)
+
+
 # -- floors ---------------------------------------------------------------------------------------
 
 
@@ -393,14 +420,17 @@ def test_floors_name_every_figure_that_breaks_one(tmp_path: Path) -> None:
         '{name = "recall@0.10", slice = "all", min = 0.99}',
         '{name = "distinct_within@0.30", slice = "lang=en", max = -0.1}',
         '{name = "auc", slice = "lang=pt", min = 0.1}',
+        '{name = "auc", slice = "length=short", min = 0.1}',
+        '{name = "recall@0.10", slice = "length=short", min = 0.99}',
     )
     broken = report.below_floors(reported(), path)
     assert [(f["name"], f["slice"]) for f in broken] == [
         ("recall@0.10", "all"),
         ("distinct_within@0.30", "lang=en"),
         ("auc", "lang=pt"),
+        ("recall@0.10", "length=short"),
     ]
-    assert broken[-1]["value"] is None, "an undefined figure holds no floor"
+    assert broken[2]["value"] is None, "an undefined figure holds no floor"
 
 
 @pytest.mark.parametrize(
@@ -464,7 +494,12 @@ def test_command_prints_a_table(home: Path, pairs_file: Path, tmp_path: Path) ->
     answer = run(pairs_file, "--report", tmp_path / "there")
     assert answer.exit_code == 0
     assert "distinct_within@0.30" in answer.stdout
-    assert (tmp_path / "there" / "overlap-word-hash.json").exists()
+    written = tmp_path / "there" / "overlap-word-hash.json"
+    assert written.exists()
+    assert answer.stdout.splitlines()[-2:] == [
+        f"Report: {written}",
+        f"Open in a browser: {written.with_suffix('.html')}",
+    ]
     assert answer.stderr == "", "no progress where stderr is no terminal"
 
 

@@ -628,6 +628,59 @@ def test_case_013_importing_again_changes_nothing(shell: Any, town: dict[str, An
     assert "delighted" not in json.dumps(first)
 
 
+def test_an_import_tells_a_person_what_was_done(shell: Any, town: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "history.csv"
+    file.write_text(
+        HISTORY + "reply,2026-01-09T09:00:00Z,kelva.dev,,,,,,\nmessage,2026-01-09,kelva.dev,,S,,,domain,\n"
+    )
+    done = shell.run("import", "relationship", str(file), "--space", town["space"])
+    assert done.exit_code == 0
+    known = "(known: positive, interested, neutral, negative, out_of_office, bounce)"
+    lines = done.stdout.splitlines()
+    assert lines[:4] == ["rows 7", "written 6", "repeated 0", "refused 1"]
+    assert re.fullmatch(r"refused line 6: at: .+ \(invalid_input\)", lines[4])
+    assert lines[5:] == [
+        f"notice line 4: sentiment is unknown, read as neutral {known}",
+        f"notice line 7: sentiment is missing, read as neutral {known}",
+        "notice line 8: scope does not belong to this kind, left out",
+    ]
+
+
+@pytest.mark.parametrize("over", [0, 3])
+def test_an_import_prints_the_first_twenty_refusals_and_notices(
+    shell: Any, town: dict[str, Any], tmp_path: Path, over: int
+) -> None:
+    count = 20 + over
+    file = tmp_path / "history.csv"
+    replies = [f"reply,2026-01-07T09:00:{second:02}Z,kelva.dev" for second in range(count)]
+    file.write_text("\n".join(["kind,at,domain", *replies, *["reply,yesterday,kelva.dev"] * count]))
+    lines = shell.run("import", "relationship", str(file), "--space", town["space"]).stdout.splitlines()
+    more = [f"... and {over} more (--json lists all)"] if over else []
+    assert [" ".join(line.split()[:2]) for line in lines[4:24]] == ["refused line"] * 20
+    assert lines[24 : 24 + len(more)] == more
+    rest = lines[24 + len(more) :]
+    assert [" ".join(line.split()[:2]) for line in rest[:20]] == ["notice line"] * 20
+    assert rest[20:] == more
+
+
+def test_an_import_of_which_nothing_was_accepted_exits_with_1(
+    shell: Any, town: dict[str, Any], tmp_path: Path
+) -> None:
+    refused, empty = tmp_path / "refused.csv", tmp_path / "empty.csv"
+    empty.write_text("kind,at,domain\n")
+    refused.write_text(empty.read_text() + "reply,yesterday,kelva.dev\n" * 2)
+    words = ("--space", town["space"])
+    plain = shell.run("import", "relationship", str(refused), *words)
+    assert plain.exit_code == 1
+    assert plain.stdout.splitlines()[:4] == ["rows 2", "written 0", "repeated 0", "refused 2"]
+    listed = shell.run("import", "relationship", str(refused), *words, "--json")
+    assert listed.exit_code == 1
+    document = json.loads(listed.stdout)
+    assert [each["line"] for each in document.pop("refused")] == [2, 3]
+    assert document == {"rows": 2, "written": 0, "repeated": 0, "notices": []}
+    assert shell.document("import", "relationship", str(empty), *words)["rows"] == 0
+
+
 def test_an_export_of_one_source_holds_its_notes_alone(
     shell: Any, town: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -2023,3 +2023,116 @@ def test_a_person_reads_a_dossier_like_a_source_does(desk: Desk) -> None:
         )
     )
     assert by_person == desk.recall()
+
+
+# -- what is too large for an answer --------------------------------------------------------------
+
+
+def long_urls(letter: str) -> list[str]:
+    return [f"https://{letter}.example/{'x' * 1_900}/{number}" for number in range(20)]
+
+
+def test_a_merged_note_of_a_thousand_long_urls_is_still_recalled_with_those_that_fit_and_comes_back(
+    desk: Desk, other: Desk
+) -> None:
+    originals = [
+        saved_id(desk, f"Finding {number}.", source_urls=long_urls(f"s{number}")) for number in range(50)
+    ]
+    answer = compact(desk, originals, "All of it.")
+    assert payload(answer) <= LIMIT
+    recalled = desk.recall()
+    assert payload(recalled) <= LIMIT
+    [shown] = recalled["notes"]
+    for note in (answer["note"], shown):
+        assert note["body"] == "All of it."
+        assert len(note["source_urls"]) + note["source_urls_left_out"] == 1_000
+        assert len(note["source_urls"]) > 40
+    assert recalled["truncated"] is True
+    assert bring(other, export(desk)).refused == ()
+    assert other.recall()["note_count"] == 1
+
+
+def test_hundreds_of_campaigns_leave_room_for_notes_and_the_sums_stay_exact(desk: Desk) -> None:
+    saved_id(desk, "A finding.")
+    rows = [
+        (
+            number,
+            {
+                "kind": "message",
+                "at": f"2026-01-01T{number % 24:02}:{number % 60:02}:00Z",
+                "domain": "kelva.example",
+                "campaign": f"{number} " + "é" * 190,
+            },
+        )
+        for number in range(400)
+    ]
+    assert desk.bench.prospects.import_relationship(desk.space_id, rows).written == 400
+    recalled = desk.recall()
+    assert payload(recalled) <= LIMIT
+    assert len(recalled["notes"]) == 1
+    known = recalled["relationship"]
+    assert known["messages_sent"] == 400
+    assert len(known["campaigns"]) + known["campaigns_left_out"] == 400
+
+
+# -- pointers that lie ----------------------------------------------------------------------------
+
+
+def test_an_import_refuses_pointers_that_no_export_has(desk: Desk) -> None:
+    one, two = row("One."), row("Two.")
+    for fields, field in (
+        ({"merged_into": one["note_id"]}, "merged_into"),
+        ({"merged_into": two["note_id"], "status": "archived", "note_id": two["note_id"]}, "merged_into"),
+        ({"merged_from": [one["note_id"], two["note_id"]], "note_id": one["note_id"]}, "merged_from"),
+    ):
+        [refused] = bring(desk, [row("Three.", **fields)]).refused
+        assert (refused["code"], refused["field"]) == ("invalid_input", field)
+    assert desk.recall()["known"] is False
+
+
+def test_an_undo_restores_only_what_points_to_the_merged_note(desk: Desk) -> None:
+    """An import may name notes of other dossiers as its originals: they stay as they are."""
+    victims = [saved_id(desk, f"Victim {letter}.", domain="victim.example") for letter in "ab"]
+    keeper = compact(desk, victims, domain="victim.example")["note"]["note_id"]
+    forged = row("Forged.", domain="forged.example", merged_from=victims)
+    assert bring(desk, [forged]).written == 1
+    refused = refusal(lambda: desk.bench.prospects.undo_compaction(desk.admin, forged["note_id"]))
+    assert refused.code == "conflict"
+    assert ids(desk.recall("victim.example")) == [keeper]
+
+
+def test_an_undo_with_every_original_deleted_is_refused(desk: Desk) -> None:
+    merged = compact(desk, [saved_id(desk, "One."), saved_id(desk, "Two.")])["note"]["note_id"]
+    desk.bench.prospects.delete(desk.admin, merged, with_originals=True)
+    before = desk.bench.spaces.head(desk.space_id)
+    refused = refusal(lambda: desk.bench.prospects.undo_compaction(desk.admin, merged))
+    assert refused.code == "conflict"
+    assert desk.bench.spaces.head(desk.space_id) == before
+
+
+def test_a_replay_of_a_note_that_was_merged_since_is_no_near_duplicate(desk: Desk) -> None:
+    first = saved_id(desk, "One.", idempotency_key="k")
+    compact(desk, [first, saved_id(desk, "Two.")])
+    again = desk.save("One.", idempotency_key="k")
+    assert (again["repeated"], again["note"]["note_id"]) == (True, first)
+    assert again["overlap"]["near_duplicates"] == []
+
+
+def test_a_compaction_without_a_model_says_so(desk: Desk) -> None:
+    notes = [saved_id(desk, "One."), saved_id(desk, "Two.")]
+    silent = replace(desk.bench.prospects, embedder=Silent())
+    fields = {
+        "domain": "kelva.example",
+        "note_ids": notes,
+        "body": "Both.",
+        "expected_note_count": 2,
+    }
+    assert compacted_json(silent.compact(desk.key, fields))["embedder"] == "unavailable"
+    assert receipts(desk)[-1]["facts"] == {"embedder": "unavailable"}
+
+
+class Silent(WordHashEmbedder):
+    """A model that is there and fails in a way of its own."""
+
+    def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+        raise unavailable("the embedding model failed")

@@ -336,7 +336,18 @@ def test_case_004_a_threshold_takes_no_report_of_another_kind_or_model(desk: Des
 
 
 @pytest.mark.parametrize(
-    "evidence", [b"", b"{", b"[]", b"{}", b"\xff", report().replace(b'"all"', b'"lang=de"')]
+    "evidence",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b"[" * 100_000,
+        report().replace(b"0.97", b"NaN"),
+        report().replace(b"400}", b"1e999}"),
+        report().replace(b'"all"', b'"lang=de"'),
+    ],
 )
 def test_evidence_that_is_no_report_is_refused(desk: Desk, evidence: bytes) -> None:
     refused = refusal(lambda: propose(desk, desk.admin, {NEAR: 0.08}, evidence=evidence))
@@ -389,11 +400,54 @@ def test_the_proposer_does_not_approve_while_another_admin_is_there(desk: Desk, 
     assert decide(desk, second, change).status == "approved"
 
 
-def test_the_proposer_may_withdraw_by_rejecting(desk: Desk, second: NamedPerson) -> None:
-    assert (
-        decide(desk, desk.admin, propose(desk, desk.admin, {"language": "de"}), approve=False).status
-        == "rejected"
+def test_the_proposer_neither_approves_nor_rejects_where_another_admin_can(
+    desk: Desk, second: NamedPerson
+) -> None:
+    change = propose(desk, desk.admin, {"language": "de"})
+    for approve in (True, False):
+        refused = refusal(lambda approve=approve: decide(desk, desk.admin, change, approve=approve))
+        assert (refused.code, refused.details["rule"]) == ("role_missing", "four_eyes")
+    assert decide(desk, second, change, approve=False).status == "rejected"
+
+
+@pytest.mark.parametrize(
+    "diff",
+    [
+        {"redaction.allowed_words": ["lone \ud83d"]},
+        {
+            "overlap.word-hash.judge": {
+                "features": ["d"],
+                "coefficients": [10**400],
+                "intercept": 0,
+                "labels_digest": "x",
+            }
+        },
+        {
+            "overlap.word-hash.judge": {
+                "features": ["d"],
+                "coefficients": [2**60],
+                "intercept": 0,
+                "labels_digest": "x",
+            }
+        },
+    ],
+)
+def test_what_an_approval_could_not_hash_is_refused_when_proposed(desk: Desk, diff: dict[str, Any]) -> None:
+    refused = refusal(lambda: propose(desk, desk.admin, diff, evidence=EVIDENCE))
+    assert refused.code == "invalid_input"
+    assert desk.bench.spaces.list_changes(desk.space_id) == []
+
+
+def test_a_chain_whose_head_row_is_gone_does_not_verify(desk: Desk) -> None:
+    assert desk.bench.spaces.verify_receipts(desk.space_id).ok
+    desk.bench.store.write(
+        desk.space_id,
+        lambda unit: unit.connection.execute(
+            delete(schema.receipt_heads).where(schema.receipt_heads.c.space_id == unit.space_id)
+        ),
     )
+    verdict = desk.bench.spaces.verify_receipts(desk.space_id)
+    assert (verdict.ok, verdict.problem) == (False, "the chain was cut at its end")
 
 
 def test_a_single_admin_approves_their_own_change_and_the_receipt_says_so(desk: Desk) -> None:

@@ -343,6 +343,7 @@ def test_a_compaction_and_its_undoing_name_every_note_they_touched() -> None:
             note_count=3,
             dossier_version="v",
             compaction_suggested=False,
+            embedder="ok",
         )
     )
     assert (compacted["archived"], compacted["note_count"], compacted["dossier_version"]) == (

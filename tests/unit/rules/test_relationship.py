@@ -168,12 +168,13 @@ class TestReply:
         ("sentiment", "rule"),
         [("furious", "unknown_sentiment"), ("", "missing_sentiment"), (None, "missing_sentiment")],
     )
-    def test_an_unknown_sentiment_becomes_neutral_and_is_reported(
+    def test_an_unknown_sentiment_is_reported_and_is_no_word_of_the_company(
         self, sentiment: str | None, rule: Any
     ) -> None:
         row = {"kind": "reply", "at": AT, "domain": "acme.dev", "sentiment": sentiment}
         found, notices = check_event(row, Policy(), NOW)
-        assert found.sentiment == "neutral"
+        assert found.sentiment is None
+        assert found != event(kind="reply", domain="acme.dev", sentiment="neutral")
         assert notices == (Notice(field="sentiment", rule=rule),)
 
     def test_a_campaign_is_optional(self) -> None:

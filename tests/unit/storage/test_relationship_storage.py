@@ -17,7 +17,7 @@ from sqlalchemy import select, update
 from memory_core.errors import MemoryCoreError
 from memory_core.formats.envelope import SpaceKeys
 from memory_core.formats.rows import read_rows
-from memory_core.model import Relationship, Space
+from memory_core.model import SENTIMENTS, Relationship, Space
 from memory_core.policy import Policy, in_force
 from memory_core.rules.relationship import check_event
 from memory_core.storage import identities, schema
@@ -219,23 +219,54 @@ class TestLastReply:
             assert (found.last_reply.at, found.last_reply.sentiment) == (day(9), "negative")
             assert found.stop_reasons == ("last_reply_negative",)
 
-    @pytest.mark.parametrize("order", list(itertools.permutations(["positive", "negative", "bounce"])))
-    def test_at_the_same_instant_the_worst_counts(self, store: Store, order: tuple[str, ...]) -> None:
-        bring(store, [row("reply", 4, sentiment=sentiment) for sentiment in order])
+    def last(self, store: Store) -> tuple[datetime, str] | None:
         found = relationship(store).last_reply
-        assert found is not None
-        assert found.sentiment == "bounce"
+        return None if found is None else (found.at, found.sentiment)
 
-    @pytest.mark.parametrize("known", ["positive", "interested", "negative", "out_of_office", "bounce"])
-    @pytest.mark.parametrize("later", [None, "", "no idea"])
-    def test_a_row_without_a_sentiment_blanks_no_reply(
-        self, store: Store, known: str, later: str | None
+    @pytest.mark.parametrize(
+        ("replies", "worst"),
+        [
+            (("positive", "negative", "bounce"), "bounce"),
+            (("positive", "neutral", "interested"), "neutral"),
+            (("positive", "negative", None), "negative"),
+        ],
+    )
+    def test_at_the_same_instant_the_worst_known_one_counts(
+        self, store: Store, replies: tuple[str | None, ...], worst: str
+    ) -> None:
+        for number, order in enumerate(itertools.permutations(replies), 1):
+            bring(store, [row("reply", number, sentiment=sentiment) for sentiment in order])
+            assert self.last(store) == (day(number), worst)
+
+    @pytest.mark.parametrize("known", SENTIMENTS)
+    @pytest.mark.parametrize("unknown", [None, "", "no idea"])
+    @pytest.mark.parametrize("when", [2, 4, 6])
+    def test_a_row_without_a_known_sentiment_blanks_no_reply(
+        self, store: Store, known: str, unknown: str | None, when: int
     ) -> None:
         bring(store, [row("reply", 4, address=JO, sentiment=known)])
-        bring(store, [row("reply", 4, address=JO, sentiment=later)])
-        found = relationship(store).last_reply
-        assert found is not None
-        assert found.sentiment == known
+        stop = relationship(store).stop_reasons
+        assert bring(store, [row("reply", when, address=JO, sentiment=unknown)]) == 1
+        assert self.last(store) == (day(4), known)
+        assert relationship(store).stop_reasons == stop
+        assert bool(stop) is (known in ("negative", "bounce"))
+
+    def test_a_later_known_one_counts_after_unknown_ones(self, store: Store) -> None:
+        bring(
+            store,
+            [row("reply", 2, sentiment="negative"), row("reply", 4), row("reply", 6, sentiment="neutral")],
+        )
+        assert self.last(store) == (day(6), "neutral")
+        assert relationship(store).stop_reasons == ()
+
+    def test_unknown_ones_alone_are_read_as_neutral(self, store: Store) -> None:
+        bring(store, [row("reply", 6, sentiment="no idea"), row("reply", 4)])
+        assert self.last(store) == (day(6), "neutral")
+
+    def test_an_unknown_one_is_not_the_same_event_as_a_neutral_one(self, store: Store) -> None:
+        rows = [row("reply", 4, sentiment=sentiment) for sentiment in (None, "no idea", "neutral")]
+        assert bring(store, rows) == 2
+        assert bring(store, rows) == 0
 
 
 class TestSuppression:

@@ -320,7 +320,7 @@ def test_a_unit_shows_neither_its_connection_nor_its_keys(store: Store) -> None:
 def test_an_unknown_space_is_not_found_for_reading_and_writing(store: Store) -> None:
     for verb in (store.read, store.write):
         refused = refusal(lambda verb=verb: verb("00000000-0000-4000-8000-00000000dead", lambda unit: None))  # type: ignore[misc]
-        assert (refused.kind, refused.message) == (Kind.NOT_FOUND, "no such space in this space")
+        assert (refused.kind, refused.message) == (Kind.NOT_FOUND, "no such space")
 
 
 def test_two_spaces_have_keys_of_their_own(store: Store) -> None:
