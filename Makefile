@@ -22,6 +22,10 @@ TESTS ?= tests
 run: .venv/run
 	@$(DEMO) $(BIN)/memory-core demo
 	@$(DEMO) $(BIN)/memory-core eval overlap data/fixtures/overlap/*.jsonl --report .demo/reports
+	@echo
+	@echo "Next: open the report above in a browser; read a dossier with"
+	@echo "  MEMORY_CORE_HOME=.demo $(BIN)/memory-core dossier list"
+	@echo "and connect an agent with the client configuration above (README, For agents: MCP)."
 
 test: .venv/dev
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(TESTS)

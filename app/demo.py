@@ -15,11 +15,12 @@ from tqdm import tqdm
 from memory_core.admission import KeyText, NamedPerson
 from memory_core.compose import Workbench, home_folder, init_workbench, open_workbench
 from memory_core.formats.canonical import moment
-from memory_core.model import Space
 from memory_core.surfaces.cli import Outcome, client_configuration, result
 
 FIXTURES = Path(__file__).parent.parent / "data" / "fixtures" / "demo"
 SPACE = "Demo"
+RECORD = "demo.json"
+KEY_DAYS = 30
 SCOPES = ("outreach_read", "outreach_write")
 
 
@@ -32,27 +33,34 @@ def command() -> Outcome:
     home = home_folder()
     init_workbench(home)
     bench = open_workbench(home)
-    space = next((each for each in bench.spaces.list_spaces() if each.name == SPACE), None)
-    if space is None:
-        space = _make(bench)
-    people = bench.spaces.list_people(space.space_id)
-    source = bench.spaces.list_sources(space.space_id)[0]
+    record = home / RECORD
+    made = json.loads(record.read_text(encoding="utf-8")) if record.exists() else _make(bench)
+    # Named last and at once: a demo that was interrupted is made anew, and no other space is ever taken for it.
+    beside = record.with_suffix(".partial")
+    beside.write_text(json.dumps(made), encoding="utf-8")
+    beside.replace(record)
+    space_id = made["space_id"]
     _, key = bench.spaces.create_key(
-        space.space_id, source_id=source.source_id, person_id=people[0].person_id, scopes=SCOPES
+        space_id,
+        source_id=made["source_id"],
+        person_id=made["owner_id"],
+        scopes=SCOPES,
+        expires_at=bench.prospects.now() + timedelta(days=KEY_DAYS),
     )
+    people = bench.spaces.list_people(space_id)
     document = {
-        "space_id": space.space_id,
-        "source_id": source.source_id,
+        "space_id": space_id,
+        "source_id": made["source_id"],
         "people": {person.name: person.person_id for person in people},
-        "dossiers": len(bench.prospects.dossiers(space.space_id)),
+        "dossiers": len(bench.prospects.dossiers(space_id)),
         "key": key,
         "client": client_configuration(key, str(home)),
     }
     lines = [
-        f"space_id {space.space_id} ({document['dossiers']} dossiers)",
+        f"space_id {space_id} ({document['dossiers']} dossiers)",
         *(f"person {person.name} {person.person_id} ({', '.join(person.roles)})" for person in people),
-        f"source_id {source.source_id}",
-        f"key {key}",
+        f"source_id {made['source_id']}",
+        f"key {key} (for {KEY_DAYS} days)",
         "",
         "For a desktop client:",
         json.dumps(document["client"], indent=2),
@@ -61,26 +69,27 @@ def command() -> Outcome:
     return document, lines
 
 
-def _make(bench: Workbench) -> Space:
-    space = bench.spaces.create_space(SPACE)
-    admin, _ = bench.spaces.create_person(space.space_id, "Ines Okafor", ("admin", "outreach_admin"))
-    bench.spaces.create_person(space.space_id, "Tomas Brandvold", ("admin", "integration"))
-    source = bench.spaces.create_source(space.space_id, "Scout", "Kelva", ("research",))
-    _, key = bench.spaces.create_key(
-        space.space_id, source_id=source.source_id, person_id=admin.person_id, scopes=SCOPES
+def _make(bench: Workbench) -> dict[str, str]:
+    space_id = bench.spaces.create_space(SPACE).space_id
+    admin, _ = bench.spaces.create_person(space_id, "Ines Okafor", ("admin", "outreach_admin"))
+    bench.spaces.create_person(space_id, "Tomas Brandvold", ("admin", "integration"))
+    source = bench.spaces.create_source(space_id, "Scout", "Kelva", ("research",))
+    made_with, key = bench.spaces.create_key(
+        space_id, source_id=source.source_id, person_id=admin.person_id, scopes=SCOPES
     )
     now = bench.prospects.now()
     for row in tqdm(list(_dossiers()), desc="demo notes", disable=None):
         observed_at = (now - timedelta(days=row.pop("observed_days_ago"))).date().isoformat()
         bench.prospects.save(KeyText(key), {**row, "observed_at": observed_at})
-    bench.prospects.import_relationship(space.space_id, _history(bench))
+    bench.spaces.revoke_key(space_id, made_with.key_id)
+    bench.prospects.import_relationship(space_id, _history(bench))
     bench.spaces.propose_settings(
-        NamedPerson(space_id=space.space_id, person_id=admin.person_id, by_operator=True),
-        space.space_id,
+        NamedPerson(space_id=space_id, person_id=admin.person_id),
+        space_id,
         {"stale_after_days": 45},
         "Facts about plant projects keep longer than a month.",
     )
-    return space
+    return {"space_id": space_id, "source_id": source.source_id, "owner_id": admin.person_id}
 
 
 def _dossiers() -> Iterator[dict[str, Any]]:

@@ -214,7 +214,17 @@ def check_setting(name: str, value: Any) -> None:
             if value is not None and not setting.accepts(value):
                 raise invalid(name, "setting_value", f"must be {setting.rule}")
             return
-    raise invalid("set", "setting_name", "no such setting can be changed")
+    known = ", ".join(named_settings())
+    raise invalid("set", "setting_name", f"no such setting can be changed; known are {known}")
+
+
+def named_settings() -> dict[str, Setting]:
+    """Give the settings by the names that a person reads, `<model>` standing for a model's id."""
+    names = {}
+    for setting in SETTINGS:
+        name = setting.pattern.replace(MODEL_ID, "<model>").replace("\\.", ".")
+        names["views.<name>" if name.startswith("views.") else name] = setting
+    return names
 
 
 def in_force(settings: Mapping[str, Any]) -> Policy:

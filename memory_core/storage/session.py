@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 from sqlalchemy import Connection as Connection  # noqa: PLC0414 - for admission, which speaks no SQL itself
 from sqlalchemy import Engine, bindparam, create_engine, event, insert, select, text, update
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError
 
 from memory_core.errors import MemoryCoreError, conflict, not_found, unavailable
 from memory_core.formats.envelope import SpaceKeys, key_id_of, new_key, new_key_id, unwrap, wrap
@@ -214,7 +214,12 @@ def open_engine(url: URL | str) -> Engine:
     """Give an engine whose errors never show statement parameters, since these hold content."""
     url = make_url(url)
     if url.get_backend_name() != "sqlite":
-        return create_engine(url, hide_parameters=True, pool_pre_ping=True)
+        try:
+            return create_engine(url, hide_parameters=True, pool_pre_ping=True)
+        except (ModuleNotFoundError, NoSuchModuleError):
+            raise unavailable(
+                f"the database's driver is not installed: {url.drivername} needs the extra `postgres`"
+            ) from None
     engine = create_engine(
         url,
         hide_parameters=True,

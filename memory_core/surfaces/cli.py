@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memory_core.model import Imported
 
 F = TypeVar("F", bound=Callable[..., Any])
-Outcome = tuple[dict[str, Any], list[str]]
+Outcome = tuple[dict[str, Any], list[str]] | tuple[dict[str, Any], list[str], bool]
 
 
 class Commands(click.Group):
@@ -60,19 +60,24 @@ def _absent(name: str, module: str) -> click.Command:
 
 
 def result(command: F) -> F:
-    """Give a command `--json`, and print what it returns: (the JSON document, the lines for a person)."""
+    """Give a command `--json`, and print what it returns: (the JSON document, the lines for a person).
+
+    A third item says whether the command failed although it has a report to print.
+    """
 
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout.")
     @functools.wraps(command)
     def run(*args: Any, as_json: bool, **options: Any) -> None:
         try:
-            document, lines = command(*args, **options)
+            document, lines, *failed = command(*args, **options)
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise  # wrong usage and the like, which click tells itself
         except Exception as error:  # noqa: BLE001 - the last place before the shell: everything becomes a fault
             fail(error, as_json=as_json)
         else:
             click.echo(json.dumps(document, ensure_ascii=False, indent=2) if as_json else "\n".join(lines))
+            if any(failed):
+                sys.exit(1)
 
     return run  # type: ignore[return-value]
 
@@ -139,29 +144,24 @@ def doctor() -> Outcome:
     from memory_core.compose import KEY_FILE
 
     bench = workbench()
-    findings: list[dict[str, Any]] = [{"check": "database and key", "ok": True}]
+    found: dict[str, str | None] = {"database and master key": None}
     key_file = bench.home / KEY_FILE
     if key_file.exists():
-        private = key_file.stat().st_mode & 0o077 == 0
-        findings.append({"check": "the key file is the owner's alone", "ok": private})
+        shared = key_file.stat().st_mode & 0o077
+        found["key file"] = f"others can read it: chmod 600 {key_file}" if shared else None
     for space in bench.spaces.list_spaces():
         verdict = bench.spaces.verify_receipts(space.space_id)
-        finding = {"check": f"receipts of {space.space_id}", "ok": verdict.ok, "receipts": verdict.receipts}
-        findings.append({**finding, "problem": verdict.problem} if verdict.problem else finding)
+        broken = f"receipt {verdict.broken_seq}: {verdict.problem}"
+        found[f"receipts of {space.space_id}"] = None if verdict.ok else broken
     try:
         bench.embedder.load()
-        findings.append({"check": f"embedding model {bench.embedder.model_id}", "ok": True})
+        found[f"embedding model {bench.embedder.model_id}"] = None
     except MemoryCoreError as error:
-        findings.append({"check": "embedding model", "ok": False, "problem": error.message})
-    lines = [
-        f"{'ok  ' if each['ok'] else 'FAIL'} {each['check']}"
-        + (f": {each['problem']}" if "problem" in each else "")
-        for each in findings
-    ]
-    failed = [line.removeprefix("FAIL ") for line in lines if line.startswith("FAIL")]
-    if failed:
-        raise unavailable("; ".join(failed), findings=findings)
-    return {"ok": True, "findings": findings}, lines
+        found["embedding model"] = error.message
+    findings = [{"check": check, "ok": not problem, "problem": problem} for check, problem in found.items()]
+    lines = [f"FAIL {check}: {problem}" if problem else f"ok   {check}" for check, problem in found.items()]
+    failed = any(found.values())
+    return {"ok": not failed, "findings": findings}, lines, failed
 
 
 # -- spaces ---------------------------------------------------------------------------------------
@@ -415,12 +415,13 @@ def settings() -> None:
 @_SPACE
 @result
 def settings_show(space_id: str) -> Outcome:
-    """Show the settings in force, their digest, and the changes that wait."""
+    """Show the settings in force, their digest, and the changes that wait with their evidence."""
     from memory_core.formats.canonical import moment
+    from memory_core.policy import named_settings
 
     bench = workbench()
     number, policy = bench.spaces.policy(space_id)
-    pending = [
+    pending: list[dict[str, Any]] = [
         {
             "change_id": each.change_id,
             "base_version": each.base_version,
@@ -431,15 +432,27 @@ def settings_show(space_id: str) -> Outcome:
         }
         for each in bench.spaces.list_changes(space_id, "pending")
     ]
-    document = {
+    document: dict[str, Any] = {
         "version": number,
         "settings": dict(policy.settings),
+        "defaults": {name: setting.default for name, setting in named_settings().items()},
         "policy_digest": policy.digest(),
         "pending": pending,
     }
     lines = [f"version {number}", f"policy_digest {policy.digest()}"]
     lines += [f"  {name} = {json.dumps(value)}" for name, value in sorted(policy.settings.items())]
-    lines += [f"pending {each['change_id']} {json.dumps(each['diff'])}: {each['reason']}" for each in pending]
+    lines += [
+        f"  {name} = {json.dumps(value)} (default)"
+        for name, value in sorted(document["defaults"].items())
+        if name not in policy.settings
+    ]
+    for each in pending:
+        lines.append(f"pending {each['change_id']} {json.dumps(each['diff'])}: {each['reason']}")
+        evidence = each["evidence"]
+        if evidence:
+            rows, figures = evidence["data"]["rows"], evidence["figures"]
+            told = ", ".join(f"{figure['name']} {figure.get('value')}" for figure in figures[:5])
+            lines.append(f"  evidence: {evidence['kind']} of {evidence['model']} on {rows} rows: {told}")
     return document, lines
 
 
@@ -447,8 +460,8 @@ def settings_show(space_id: str) -> Outcome:
     "propose",
     epilog=_examples(
         'settings propose --space ID --set stale_after_days=45 --reason "Facts of this trade keep longer"',
-        "settings propose --space ID --set overlap.use-multilingual-v3.overlap_at=0.34 \\",
-        '      --reason "Best F1 on our pairs" --evidence overlap-use-multilingual-v3.json',
+        "settings propose --space ID --set overlap.use-multilingual-v3.overlap_at=0.34"
+        ' --reason "99 % of it shares a fact" --evidence ~/.memory-core/reports/overlap-use-multilingual-v3.json',
     ),
 )
 @_SPACE
@@ -533,6 +546,31 @@ def dossier_list(space_id: str | None) -> Outcome:
     return {"dossiers": rows}, _table(rows)
 
 
+@dossier.command("show", epilog=_examples("dossier show kelva.example --as PERSON"))
+@click.argument("domain")
+@click.option("--as", "person_id", required=True, help="The person who reads; the receipt names them.")
+@result
+def dossier_show(domain: str, person_id: str) -> Outcome:
+    """Show a company's notes with their ids, and the relationship with it, as a recall gives them."""
+    from memory_core.formats.answers import recall_json
+
+    bench = workbench()
+    document = recall_json(bench.prospects.recall(_named(bench, person_id), {"domain": domain}))
+    lines = [f"{name} {document[name]}" for name in ("domain", "note_count", "stale", "stop", "stop_reasons")]
+    lines += _table(
+        [
+            {
+                "note_id": each["note_id"],
+                "observed_at": each["observed_at"],
+                "stale": each["stale"],
+                "title": each["title"] or each["body"].splitlines()[0][:60],
+            }
+            for each in document["notes"]
+        ]
+    )
+    return document, lines
+
+
 @main.group()
 def note() -> None:
     """One note of the prospect memory."""
@@ -549,7 +587,8 @@ def note_show(note_id: str, person_id: str) -> Outcome:
     bench = workbench()
     shown = bench.prospects.show(_named(bench, person_id), note_id)
     document = note_json(shown.note, stale=shown.stale)
-    heads = [f"{name} {document[name]}" for name in ("note_id", "title", "observed_at", "stale")]
+    names = ("note_id", "title", "observed_at", "stale", "status", "merged_into")
+    heads = [f"{name} {document[name]}" for name in names if document.get(name) is not None]
     return document, [*heads, *document["source_urls"], "", document["body"]]
 
 
@@ -649,10 +688,7 @@ def _import(
         lines += told[:shown]
         if len(told) > shown:
             lines.append(f"... and {len(told) - shown} more (--json lists all)")
-    if done.rows and len(done.refused) == done.rows:
-        # On close, since the report is printed either way: only then does the exit code tell that nothing came in.
-        click.get_current_context().call_on_close(lambda: sys.exit(1))
-    return document, lines
+    return document, lines, bool(done.rows) and len(done.refused) == done.rows
 
 
 @main.command(
@@ -835,9 +871,10 @@ def client_configuration(agent_key: str, home: str) -> dict[str, Any]:
     """Give the `mcpServers` block of desktop clients for this installation."""
     program = Path(sys.executable).with_name("memory-core")
     environment = {"MEMORY_CORE_HOME": home, "MEMORY_CORE_KEY": agent_key}
-    database = os.environ.get("MEMORY_CORE_DATABASE_URL")
-    if database:
-        environment["MEMORY_CORE_DATABASE_URL"] = database
+    # The master key is no part of it: a client's configuration is read by many.
+    for name in ("MEMORY_CORE_DATABASE_URL", "MEMORY_CORE_EMBEDDER"):
+        if os.environ.get(name):
+            environment[name] = os.environ[name]
     return {"mcpServers": {"memory-core": {"command": str(program), "args": ["mcp"], "env": environment}}}
 
 

@@ -77,7 +77,8 @@ TOOLS: Mapping[str, ToolText] = MappingProxyType(
                 "compaction. `overlaps`: report both; a person decides on a merge. `shared_sources`: say whether "
                 "the page was read again and whether it held anything new. The report is information, never an "
                 "instruction: merge and delete nothing yourself. `repeated: true` means that this exact note was "
-                "there already and nothing was stored, so a retry is safe. `embedder: unavailable` or "
+                "there already and nothing was stored, so a retry is safe; `near_duplicates` then holds only the note "
+                "itself, and there is nothing to delete. `embedder: unavailable` or "
                 "`not_compared` above 0 means that not everything could be compared."
             ),
             properties={

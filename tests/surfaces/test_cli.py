@@ -223,6 +223,45 @@ def test_demo_makes_a_space_to_try_everything_on(shell: Any, over_stdio: Callabl
     assert any(each["compaction_suggested"] for each in recalled)
 
 
+def test_demo_never_takes_a_space_of_that_name_for_its_own(shell: Any) -> None:
+    shell.document("init")
+    own = shell.document("space", "create", "Demo")["space_id"]
+    made = shell.document("demo")
+    assert made["space_id"] != own
+    assert shell.document("key", "list", "--space", own)["keys"] == []
+    [live] = [
+        each
+        for each in shell.document("key", "list", "--space", made["space_id"])["keys"]
+        if each["source_id"] and not each["revoked_at"]
+    ]
+    assert live["expires_at"] is not None
+
+
+def test_a_demo_that_was_interrupted_is_made_anew(shell: Any) -> None:
+    first = shell.document("demo")["space_id"]
+    (shell.home / "demo.json").unlink()
+    again = shell.document("demo")
+    assert again["space_id"] != first
+    assert again["dossiers"] == 9
+
+
+def test_a_person_finds_the_notes_of_a_company_by_its_domain(shell: Any, town: dict[str, Any]) -> None:
+    shown = shell.document("dossier", "show", "kelva.dev", "--as", town["outreach"])
+    assert {each["note_id"] for each in shown["notes"]} == set(town["notes"])
+    told = shell.run("dossier", "show", "kelva.dev", "--as", town["outreach"]).stdout
+    assert all(note_id in told for note_id in town["notes"])
+
+
+def test_settings_show_names_defaults_and_an_unknown_name_is_told_the_known_ones(
+    shell: Any, town: dict[str, Any]
+) -> None:
+    shown = shell.document("settings", "show", "--space", town["space"])
+    assert shown["defaults"]["stale_after_days"] == 30
+    assert shown["defaults"]["overlap.<model>.overlap_at"] == 0.30
+    fault = shell.fault("settings", "propose", "--space", town["space"], "--set", "stale=4", "--reason", "r")
+    assert "stale_after_days" in fault["message"]
+
+
 def test_demo_again_gives_a_fresh_key_of_the_same_space(shell: Any) -> None:
     first, second = shell.document("demo"), shell.document("demo")
     assert first["key"] != second["key"]
@@ -241,11 +280,16 @@ def test_doctor_names_what_it_checked(shell: Any, town: dict[str, Any]) -> None:
 
 def test_doctor_fails_over_an_open_key_file_and_a_missing_model(shell: Any, town: dict[str, Any]) -> None:
     (shell.home / "master-keys.json").chmod(0o644)
-    fault = shell.fault("doctor", MEMORY_CORE_EMBEDDER="package:no-such-model-here")
-    failed = [each["check"] for each in fault["findings"] if not each["ok"]]
-    assert fault["code"] == "unavailable"
-    assert failed == ["the key file is the owner's alone", "embedding model"]
-    assert shell.run("doctor").exit_code == 1
+    done = shell.run("doctor", "--json", MEMORY_CORE_EMBEDDER="package:no-such-model-here")
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    assert found["ok"] is False
+    failed = {each["check"]: each["problem"] for each in found["findings"] if not each["ok"]}
+    assert list(failed) == ["key file", "embedding model"]
+    assert failed["key file"].startswith("others can read it: chmod 600")
+    told = shell.run("doctor")
+    assert told.exit_code == 1
+    assert "FAIL key file: others can read it" in told.stdout
 
 
 # -- spaces, people, sources, keys ----------------------------------------------------------------
