@@ -38,7 +38,8 @@ check: .venv/dev
 	$(BIN)/cog --check README.md ARCHITECTURE.md
 
 notebooks: .venv/dev
-	HF_HUB_OFFLINE=1 MEMORY_CORE_HOME=$$(mktemp -d) $(BIN)/python -m pytest --nbval --nbval-cell-timeout=300 -p no:cacheprovider notebooks
+	env -u MEMORY_CORE_DATABASE_URL -u MEMORY_CORE_SPACE HF_HUB_OFFLINE=1 MEMORY_CORE_HOME=$$(mktemp -d) \
+		$(BIN)/python -m pytest --nbval --nbval-cell-timeout=300 -p no:cacheprovider notebooks
 
 bench: .venv/dev
 	HF_HUB_OFFLINE=1 $(BIN)/python tests/bench.py

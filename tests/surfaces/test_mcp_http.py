@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -68,7 +69,19 @@ def test_without_a_key_nothing_is_served(house: House) -> None:
     for method in ("tools/list", "tools/call", "initialize", "prompts/list"):
         response = house.post(f'{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{}}}}', None)
         assert response.status_code == 401
-        assert response.headers["www-authenticate"].startswith("Bearer")
+        assert response.headers["www-authenticate"] == "Bearer"
+        assert response.json() == {
+            "code": "unauthenticated",
+            "message": "the key is missing, unknown, expired or revoked",
+        }
+
+
+@pytest.mark.parametrize("change", ["Basic KEY", "KEY", "Bearer", "Bearer ", "BearerKEY", "Bearer KEY KEY"])
+def test_a_key_is_a_key_only_as_a_bearer_token(house: House, change: str) -> None:
+    content = request(RECALL, '{"domain":"kelva.dev"}')
+    sent = change.replace("KEY", house.one.key)
+    assert house.post(content, None, authorization=sent).status_code == 401
+    assert house.post(content, None, authorization=f"bearer  {house.one.key}").status_code == 200
 
 
 @pytest.mark.parametrize("change", ["secret", "key id", "space id", "prefix", "text", "blanks"])
@@ -236,6 +249,44 @@ def test_a_request_over_1_mib_is_too_large_whatever_its_key(
         assert (response.json()["code"], response.json()["field"]) == ("payload_too_large", "request")
 
 
+@pytest.mark.parametrize("key", [None, "mwk_wrong"])
+def test_a_streamed_request_is_too_large_as_soon_as_it_is_over_whatever_its_key(
+    house: House, key: str | None
+) -> None:
+    """Sent in pieces, with no length told beforehand; one that fits is served."""
+
+    def send(piece: str, times: int, key: str | None) -> httpx2.Response:
+        start, end = request(RECALL, '{"domain":"kelva.dev","focus":"CUT"}').split("CUT")
+        headers = HEADERS if key is None else {**HEADERS, "authorization": f"Bearer {key}"}
+        pieces = (each.encode() for each in [start, *([piece] * times), end])
+        sent = httpx2.post(house.url, content=pieces, headers=headers, timeout=60)
+        assert "content-length" not in sent.request.headers
+        return sent
+
+    for each in (key, house.one.key):
+        response = send("x" * 65_536, 17, each)
+        assert response.status_code == 413
+        assert (response.json()["code"], response.json()["field"]) == ("payload_too_large", "request")
+    assert send("x", 40, key).status_code == 401
+    assert "error" not in send("x", 40, house.one.key).json()
+
+
+def test_a_request_of_just_1_mib_is_let_through_and_one_byte_more_is_not(house: House) -> None:
+    content = request(RECALL, '{"domain":"kelva.dev"}').ljust(1024 * 1024)
+    assert house.post(content, None).status_code == 401
+    assert house.post(content, house.one.key).status_code == 200
+    assert house.post(content + " ", house.one.key).status_code == 413
+
+
+def test_a_caller_that_hangs_up_in_the_middle_of_a_request_leaves_the_server_quiet(house: House) -> None:
+    before = house.errors.read_bytes()
+    address = ("127.0.0.1", int(house.url.removesuffix("/mcp").rsplit(":", 1)[1]))
+    with socket.create_connection(address, timeout=60) as hanging:
+        hanging.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\nabc")
+    assert house.post(request(RECALL, '{"domain":"kelva.dev"}'), house.one.key).status_code == 200
+    assert house.errors.read_bytes() == before
+
+
 @pytest.mark.parametrize("header", [{"host": "evil.example"}, {"origin": "https://evil.example"}])
 def test_another_host_or_origin_is_turned_away(house: House, header: dict[str, str]) -> None:
     """A web page that rebinds its name to this machine reaches nothing, even with a key."""
@@ -278,6 +329,27 @@ def test_a_key_lacking_the_scope_is_refused_by_the_tool(house: House, program: C
     }
     fault = fault_of(house.post(request(SAVE, json.dumps(arguments)), made["key"]))
     assert (fault["code"], fault["scope"]) == ("scope_missing", "outreach_write")
+
+
+def test_the_address_is_told_on_one_line(office: Any, http_server: Callable[..., Any], tmp_path: Path) -> None:
+    errors = tmp_path / "errors.txt"
+    with http_server(office.home, errors) as url:
+        assert errors.read_text().splitlines()[-1] == f"listening on {url}"
+        assert errors.read_text().count("listening on") == 1
+
+
+@pytest.mark.parametrize(("host", "family"), [("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)])
+def test_a_port_that_another_program_holds_is_refused_in_one_line(
+    office: Any, program: Callable[..., Any], host: str, family: socket.AddressFamily
+) -> None:
+    with socket.create_server((host, 0), family=family) as holder:
+        port = holder.getsockname()[1]
+        ended = program(office.home, ["mcp", "--http", "--host", host, "--port", str(port)])
+    assert (ended.returncode, ended.stdout) == (1, "")
+    last = ended.stderr.splitlines()[-1]
+    assert last == f"error: port {port} cannot be served: Address already in use (unavailable)"
+    assert "Traceback" not in ended.stderr
+    assert "listening" not in ended.stderr
 
 
 def test_case_079_no_key_and_no_text_is_left_on_stderr(
