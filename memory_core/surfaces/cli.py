@@ -835,7 +835,7 @@ def receipts_verify(space_id: str | None, file: Path | None, head: str | None, a
 )
 @click.option("--http", is_flag=True, help="Streamable HTTP at /mcp instead of stdio.")
 @click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", default=8080, show_default=True)
+@click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65_535))
 @click.pass_context
 def mcp(ctx: click.Context, http: bool, host: str, port: int) -> None:
     """Serve the prospect memory to agents over MCP. The agent's key comes from MEMORY_CORE_KEY."""
