@@ -16,11 +16,13 @@ from typing import Any
 from uuid import UUID
 
 from memory_core.errors import too_large, unauthenticated
-from memory_core.model import Actor, Principal
+from memory_core.model import Actor, Principal, Space
 from memory_core.policy import Policy, in_force
 from memory_core.rules import permission
 from memory_core.storage import identities
 from memory_core.storage.session import Connection, Store
+
+_MAX_REQUEST_BYTES = Policy().max_request_bytes
 
 Clock = Callable[[], datetime]
 NewId = Callable[[], str]
@@ -57,6 +59,7 @@ class Admission:
     def __init__(self, store: Store, now: Clock) -> None:
         self._store = store
         self._now = now
+        self._policies: dict[str, tuple[int, Policy]] = {}
 
     def admit(self, credential: Credential, act: str, size_bytes: int = 0) -> tuple[Principal, Policy]:
         """Give the caller and the policy in force in its space.
@@ -65,18 +68,25 @@ class Admission:
         `outreach_not_enabled` or `subscription_inactive`.
         """
         # 1. The size of the request.
-        limit = Policy().max_request_bytes
-        if size_bytes > limit:
-            raise too_large("request", limit)
+        if size_bytes > _MAX_REQUEST_BYTES:
+            raise too_large("request", _MAX_REQUEST_BYTES)
 
         def enter(connection: Connection) -> tuple[Principal, Policy]:
             # 2. The key.
             principal, settings = self._principal(connection, credential)
             # 3. Scope or role. 4. The flags of the space.
             permission.check(act, principal)
-            return principal, in_force(settings)
+            return principal, self._policy(principal.space, settings)
 
         return self._store.look(enter)
+
+    def _policy(self, space: Space, settings: Mapping[str, Any]) -> Policy:
+        # A version of the settings never changes, so its policy is made once.
+        version, policy = self._policies.get(space.space_id, (0, None))
+        if policy is None or version != space.settings_version:
+            policy = in_force(settings)
+            self._policies[space.space_id] = (space.settings_version, policy)
+        return policy
 
     def recognise(self, key: KeyText) -> Principal:
         """Give who a key belongs to, without an act. Raises `unauthenticated`."""

@@ -299,11 +299,15 @@ class Imported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """One line of a space's hash-chained audit trail; `body` is the canonical object that `hash` covers."""
+    """One line of a space's hash-chained audit trail; `body` is the object that `hash` covers.
+
+    `text` is its canonical form, where the receipt was just made.
+    """
 
     seq: int
     hash: str
     body: dict[str, Any] = field(repr=False)
+    text: str = field(default="", repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

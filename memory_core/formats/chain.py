@@ -21,7 +21,8 @@ GENESIS = "0" * 64
 def link(body: Mapping[str, Any], seq: int, prev_hash: str) -> Receipt:
     """Give the receipt that follows `prev_hash`. `body` holds ints, strings, lists and objects of these only."""
     linked = {**body, "seq": seq, "prev_hash": prev_hash}
-    return Receipt(seq=seq, hash=_hash(linked), body=linked)
+    text = canonical(linked)
+    return Receipt(seq=seq, hash=_hash(text), body=linked, text=text)
 
 
 def verify(receipts: Iterable[Receipt], saved_head: str | None = None) -> ChainVerdict:
@@ -78,11 +79,11 @@ def _broken(count: int, head: str, seq: int, problem: str) -> ChainVerdict:
 
 def _holds(receipt: Receipt) -> bool:
     try:
-        return _hash(receipt.body) == receipt.hash
+        return _hash(canonical(receipt.body)) == receipt.hash
     except (ValueError, RecursionError):
         # A value that RFC 8785 cannot write was never hashed: it was put there later.
         return False
 
 
-def _hash(body: Mapping[str, Any]) -> str:
-    return sha256(canonical(dict(body)).encode()).hexdigest()
+def _hash(text: str) -> str:
+    return sha256(text.encode()).hexdigest()

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from memory_core.formats import chain
-from memory_core.formats.canonical import canonical, moment
+from memory_core.formats.canonical import moment
 from memory_core.model import Actor, Receipt
 from memory_core.storage.schema import receipt_heads, receipts
 from memory_core.storage.session import Unit
@@ -60,7 +60,7 @@ def append(
     head = unit.connection.execute(_LOCKED_HEAD, {"in_space": unit.space_id}).one()
     receipt = chain.link(body, head.seq + 1, head.hash)
     link = {"seq": receipt.seq, "hash": receipt.hash}
-    unit.connection.execute(_ADD, {"space_id": unit.space_id, **link, "body": canonical(receipt.body)})
+    unit.connection.execute(_ADD, {"space_id": unit.space_id, **link, "body": receipt.text})
     unit.connection.execute(_MOVE_HEAD, {"in_space": unit.space_id, **link})
     return receipt
 
