@@ -645,16 +645,12 @@ class Prospects:
     ) -> _Comparison:
         """Sort the dossier's other notes, nearest first. Notes of another model, or of none, are not compared."""
         model = self.embedder.model_id
-        vectors = {
-            other.note_id: other.embedding.vector
-            for other in others
-            if embedding is not None and other.embedding is not None and other.embedding.model == model
-        }
-        distances: dict[str, float] = {}
-        if embedding is not None and vectors:
-            found = overlap.distances(embedding.vector, np.stack(list(vectors.values())))
-            distances = dict(zip(vectors, found.tolist(), strict=True))
-        near, overlapping = overlap.judge(distances.items(), policy.thresholds(model))
+        comparable = [other for other in others if embedding is not None and other.model == model]
+        distances: list[float] = []
+        if embedding is not None and comparable:
+            distances = overlap.distances(embedding.vector, notes.vectors(comparable)).tolist()
+        measured = zip([other.note_id for other in comparable], distances, strict=True)
+        near, overlapping = overlap.judge(measured, policy.thresholds(model))
         cited = {notes.page_hash(unit, source.canonical): source.url for source in sources}
         shared = [
             SharedSource(note_id=other.note_id, url=cited[page])
@@ -663,7 +659,7 @@ class Prospects:
             if page in cited
         ]
         return _Comparison(
-            near=near, overlapping=overlapping, shared=shared, not_compared=len(others) - len(vectors)
+            near=near, overlapping=overlapping, shared=shared, not_compared=len(others) - len(comparable)
         )
 
     def _report(

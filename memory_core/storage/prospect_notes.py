@@ -42,12 +42,13 @@ class Embedding(NamedTuple):
 class Neighbour(NamedTuple):
     """What a comparison needs of another note, without opening its text; `pages` are keyed hashes.
 
-    A named tuple, as is `Embedding`: a save makes a hundred of them.
+    A named tuple with the vector's bytes as they are, since a save reads fifty: `vectors` makes one matrix of them.
     """
 
     note_id: str
     repeat_hash: str
-    embedding: Embedding | None
+    model: str | None
+    plain_vector: bytes | None
     pages: tuple[bytes, ...]
 
 
@@ -134,11 +135,18 @@ def neighbours(unit: Unit, hashed: str) -> list[Neighbour]:
         Neighbour(
             note_id=note_id,
             repeat_hash=repeat_hash,
-            embedding=_embedding(unit, note_id, model, sealed),
+            model=model,
+            plain_vector=None if sealed is None else unit.keys.open(_TABLE, note_id, "embedding", sealed),
             pages=tuple(hashes[at : at + _PAGE_HASH_BYTES] for at in range(0, len(hashes), _PAGE_HASH_BYTES)),
         )
         for note_id, repeat_hash, sealed, model, hashes in rows
     ]
+
+
+def vectors(others: Sequence[Neighbour]) -> NDArray[np.float32]:
+    """Give the vectors of neighbours of one model as a matrix of shape (neighbours, dimensions)."""
+    plain = b"".join([other.plain_vector or b"" for other in others])
+    return np.frombuffer(plain, dtype=_VECTOR_TYPE).reshape(len(others), -1)
 
 
 def by_ids(unit: Unit, note_ids: Collection[str]) -> dict[str, ProspectNote]:
