@@ -159,20 +159,14 @@ class Store:
                 time.sleep(_RETRY_JITTER_S)
 
     def _transact(self, work: Callable[[Connection], T], *, write: bool) -> T:
-        give_up_at = time.monotonic() + BUSY_TIMEOUT_S
-        while True:
-            try:
-                with (self._writer if write else self.engine).begin() as connection:
-                    return work(connection)
-            except DBAPIError as error:
-                if not _passes_by_itself(error):
-                    raise _refusal(error) from None
-                if time.monotonic() > give_up_at:
-                    raise unavailable(
-                        f"the database stayed locked for {BUSY_TIMEOUT_S:.0f} s", retry_after_s=1
-                    ) from None
-                # SQLite's own busy handler backs off so far that some writers starve; a short jitter is fair.
-                time.sleep(random.uniform(0, _RETRY_JITTER_S))  # noqa: S311 - a delay, not a secret
+        def act() -> T:
+            with (self._writer if write else self.engine).begin() as connection:
+                return work(connection)
+
+        try:
+            return waiting_for_the_lock(act)
+        except DBAPIError as error:
+            raise _refusal(error) from None
 
     # -- keys -------------------------------------------------------------------------------------
 
@@ -205,6 +199,26 @@ class Store:
         with self._lock:
             self._opened[space_id] = keys
         return keys
+
+
+def waiting_for_the_lock(act: Callable[[], T]) -> T:
+    """Run `act` again from its start while a lock, or a serialization failure, stands in its way.
+
+    Raises `unavailable` after BUSY_TIMEOUT_S.
+    """
+    give_up_at = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            return act()
+        except DBAPIError as error:
+            if not _passes_by_itself(error):
+                raise
+            if time.monotonic() > give_up_at:
+                raise unavailable(
+                    f"the database stayed locked for {BUSY_TIMEOUT_S:.0f} s", retry_after_s=1
+                ) from None
+            # SQLite's own busy handler backs off so far that some writers starve; a short jitter is fair.
+            time.sleep(random.uniform(0, _RETRY_JITTER_S))  # noqa: S311 - a delay, not a secret
 
 
 # -- engines --------------------------------------------------------------------------------------

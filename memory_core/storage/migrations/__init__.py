@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine
 
 from memory_core.errors import unavailable
 from memory_core.storage.schema import SCHEMA_VERSION
-from memory_core.storage.session import schema_version, sqlite_path
+from memory_core.storage.session import schema_version, sqlite_path, waiting_for_the_lock
 
 _KNOWN = ("0001",)
 
@@ -30,7 +30,14 @@ def check_version(version: str | None) -> bool:
 
 
 def upgrade(engine: Engine) -> None:
-    """Migrate to this version's schema in one transaction, after a copy of a SQLite file was kept beside it."""
+    """Migrate to this version's schema in one transaction, after a copy of a SQLite file was kept beside it.
+
+    Of several that come at once, one migrates and the others wait for it, as long as for any other lock.
+    """
+    waiting_for_the_lock(lambda: _upgrade(engine))
+
+
+def _upgrade(engine: Engine) -> None:
     path = sqlite_path(engine.url)
     with engine.connect() as connection:
         before = schema_version(connection)
