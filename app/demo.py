@@ -82,7 +82,7 @@ def _make(bench: Workbench) -> dict[str, str]:
         observed_at = (now - timedelta(days=row.pop("observed_days_ago"))).date().isoformat()
         bench.prospects.save(KeyText(key), {**row, "observed_at": observed_at})
     bench.spaces.revoke_key(space_id, made_with.key_id)
-    bench.prospects.import_relationship(space_id, _history(bench))
+    bench.transfers.import_relationship(space_id, _history(bench))
     bench.spaces.propose_settings(
         NamedPerson(space_id=space_id, person_id=admin.person_id),
         space_id,

@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
 from memory_core.errors import too_large, unauthenticated
-from memory_core.model import Actor, Principal, Space
+from memory_core.model import Actor, Clock, Principal, Space
 from memory_core.policy import Policy, in_force
 from memory_core.rules import permission
 from memory_core.storage import identities
 from memory_core.storage.session import Connection, Store
 
 _MAX_REQUEST_BYTES = Policy().max_request_bytes
-
-Clock = Callable[[], datetime]
-NewId = Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True)

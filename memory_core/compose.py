@@ -19,11 +19,12 @@ from sqlalchemy import Engine, insert
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from memory_core.admission import Admission, Clock, NewId
+from memory_core.admission import Admission
 from memory_core.embedding import Embedder, open_embedder
 from memory_core.errors import invalid, unavailable
 from memory_core.formats.canonical import moment
 from memory_core.formats.envelope import KEY_BYTES, key_id_of, new_key
+from memory_core.model import Clock, NewId
 from memory_core.prospects import Prospects
 from memory_core.spaces import Spaces
 from memory_core.storage import migrations, schema
@@ -35,6 +36,7 @@ from memory_core.storage.session import (
     schema_version,
     sqlite_path,
 )
+from memory_core.transfers import Transfers
 
 DATABASE = "memory.db"
 KEY_FILE = "master-keys.json"
@@ -51,6 +53,7 @@ class Workbench:
     embedder: Embedder
     spaces: Spaces
     prospects: Prospects
+    transfers: Transfers
 
     def close(self) -> None:
         self.store.engine.dispose()
@@ -117,7 +120,7 @@ def open_workbench(
             raise unavailable(f"there is no workbench in {home}; run `memory-core init` first")
         keys = _check_key(engine, _master_keys(home, environ), home)
         migrations.upgrade(engine)
-    store = Store(engine, keys)
+    store = Store(engine, keys, now, new_id)
     embedder = embedder or open_embedder(environ.get("MEMORY_CORE_EMBEDDER"))
     admission = Admission(store, now)
     return Workbench(
@@ -127,6 +130,7 @@ def open_workbench(
         embedder=embedder,
         spaces=Spaces(store, admission, now, new_id),
         prospects=Prospects(store, admission, embedder, now, new_id),
+        transfers=Transfers(store, embedder, now),
     )
 
 

@@ -15,12 +15,13 @@ from hashlib import blake2b, file_digest, sha256
 from html import unescape
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_core.errors import MemoryCoreError, invalid, unavailable
+from memory_core.errors import Kind, MemoryCoreError, invalid, unavailable
+from memory_core.model import Embedding
 
 Vector = NDArray[np.float32]
 
@@ -60,6 +61,26 @@ def open_embedder(choice: str | None) -> Embedder:
             f"must be {UniversalSentenceEmbedder.model_id}, package:NAME or a folder that is there",
         )
     return SentenceTransformersEmbedder(folder.resolve().name, folder.resolve())
+
+
+def embed(embedder: Embedder, texts: Sequence[str]) -> list[Embedding | None]:
+    """Give a vector a text with the id of its model. Raises `unavailable` as the embedder does."""
+    model = embedder.model_id
+    return [
+        None if vector is None else Embedding(model=model, vector=vector) for vector in embedder.embed(texts)
+    ]
+
+
+def embed_or_none(
+    embedder: Embedder, texts: Sequence[str]
+) -> tuple[list[Embedding | None], Literal["ok", "unavailable"]]:
+    """Embed where the model works; a note is kept without a vector too, and `embeddings backfill` returns to it."""
+    try:
+        return embed(embedder, texts), "ok"
+    except MemoryCoreError as error:
+        if error.kind is not Kind.UNAVAILABLE:
+            raise
+        return [None] * len(texts), "unavailable"
 
 
 # -- what of a text is read -----------------------------------------------------------------------

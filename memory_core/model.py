@@ -5,9 +5,18 @@ Times are aware UTC; distances are cosine distances (lower is closer); ids are U
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# Passed in wherever time or chance would come in, so that a test can hold both still.
+Clock = Callable[[], datetime]
+NewId = Callable[[], str]
 
 ROLES = ("integration", "admin", "outreach_admin")
 SCOPES = ("outreach_read", "outreach_write", "context", "agent_memory", "agent_memory:write", "export")
@@ -75,6 +84,9 @@ class Actor:
     person_id: str | None = None
 
 
+OPERATOR = Actor(kind="operator")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
     """An authenticated caller: its space as it stands now, the key's scopes, the owner's or person's roles."""
@@ -125,6 +137,17 @@ class SourceUrl:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """The checked fields of a prospect note before it has an id."""
+
+    domain: str
+    title: str | None
+    body: str
+    sources: tuple[SourceUrl, ...]
+    observed_at: ObservedAt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProspectNote:
     """One statement about a company; `author` is the key and owner that wrote it."""
 
@@ -141,6 +164,13 @@ class ProspectNote:
     merged_from: tuple[str, ...] = ()
 
 
+class Embedding(NamedTuple):
+    """A unit-length vector of shape (dimensions,) and the id of the model that made it."""
+
+    model: str
+    vector: NDArray[np.float32]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """What differs between two near duplicates; an empty side means that only the other side has it."""
@@ -150,16 +180,25 @@ class Change:
     after: str
 
 
+class ListedNote(NamedTuple):
+    """What an overlap report shows of another note."""
+
+    note_id: str
+    title: str | None
+    observed_at: str
+    body: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearDuplicate:
-    note: ProspectNote
+    note: ListedNote
     distance: float
     changes: tuple[Change, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
-    note: ProspectNote
+    note: ListedNote
     distance: float
     excerpt: str
 

@@ -1,31 +1,32 @@
-"""The prospect memory: recall, save, compact, undo, delete, and what the operator imports and exports.
+"""The prospect memory: recall, save, compact, undo, delete, and the writing guide.
 
 No note is ever refused or merged for being similar, and none is archived but by `compact`.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from importlib.resources import files
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from memory_core.admission import Admission, Clock, Credential, NewId
-from memory_core.embedding import Embedder
-from memory_core.errors import Kind, MemoryCoreError, conflict, invalid, limited, not_found
+from memory_core.admission import Admission, Credential
+from memory_core.embedding import Embedder, embed_or_none
+from memory_core.errors import conflict, invalid, limited, not_found
 from memory_core.formats import answers
-from memory_core.formats.canonical import moment
 from memory_core.model import (
     Actor,
+    Clock,
     Compacted,
-    Imported,
+    Draft,
+    Embedding,
+    ListedNote,
     NearDuplicate,
-    ObservedAt,
+    NewId,
     Overlap,
     OverlapPair,
     OverlapReport,
@@ -38,34 +39,15 @@ from memory_core.model import (
     SourceUrl,
     Undone,
 )
-from memory_core.policy import LANGUAGES, Policy, in_force
+from memory_core.policy import LANGUAGES, Policy
 from memory_core.rules import compaction, limits, overlap, ranking
 from memory_core.rules.domains import address_and_domain, registrable_domain
 from memory_core.rules.fields import check_fields
-from memory_core.rules.relationship import Event, check_event
 from memory_core.rules.staleness import is_stale
-from memory_core.storage import identities, ledger, relationship
+from memory_core.storage import ledger, relationship
 from memory_core.storage import prospect_notes as notes
-from memory_core.storage.prospect_notes import Embedding, Neighbour
+from memory_core.storage.prospect_notes import Neighbour
 from memory_core.storage.session import Store, Unit
-
-T = TypeVar("T")
-Row = tuple[int, Mapping[str, Any] | MemoryCoreError]
-_NOTE_FIELDS = ("domain", "body", "source_urls", "observed_at")
-_IMPORT_BATCH = 100
-_EXPORT_PAGE = 200
-_OPERATOR = Actor(kind="operator")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Draft:
-    """The checked fields of a note, before it has an id."""
-
-    domain: str
-    title: str | None
-    body: str
-    sources: tuple[SourceUrl, ...]
-    observed_at: ObservedAt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +83,7 @@ class Prospects:
         given = check_fields(fields, required=("domain",), optional=("focus",))
         address, domain = address_and_domain(given["domain"])
         focus = limits.check_focus(given["focus"], policy)
-        wanted = self._embed_or_none([focus])[0][0] if focus else None
+        wanted = embed_or_none(self.embedder, [focus])[0][0] if focus else None
 
         def act(unit: Unit) -> Recall:
             hashed = notes.domain_hash(unit, domain)
@@ -110,14 +92,15 @@ class Prospects:
                 domain, active, relationship.relationship_of(unit, hashed, address), policy
             )
             recall = _within_payload(recall, [vector for _, vector in active], wanted, policy)
-            self._receipt(
+            ledger.append(
                 unit,
                 principal.actor,
+                "prospect_memory",
                 "recall",
-                {"note_ids": [recalled.note.note_id for recalled in recall.notes]},
-                hashed,
-                {"note_count": recall.note_count, "delivered": len(recall.notes)},
-                {"stale": recall.stale, "stop": bool(recall.relationship.stop_reasons)},
+                ids={"note_ids": [recalled.note.note_id for recalled in recall.notes]},
+                domain_hash=hashed,
+                counts={"note_count": recall.note_count, "delivered": len(recall.notes)},
+                facts={"stale": recall.stale, "stop": bool(recall.relationship.stop_reasons)},
             )
             return recall
 
@@ -159,28 +142,28 @@ class Prospects:
         `daily_limit_reached` or `domain_full`; then nothing was stored.
         """
         principal, policy = self.admission.admit(credential, "save", size_bytes)
-        given = check_fields(fields, required=_NOTE_FIELDS, optional=("title", "idempotency_key"))
-        draft = self._draft(given, policy)
+        given = check_fields(fields, required=limits.NOTE_FIELDS, optional=("title", "idempotency_key"))
+        draft = limits.check_note(given, policy, self.now())
         idempotency_key = given["idempotency_key"]
         if idempotency_key is not None:
             idempotency_key = limits.check_text(
                 "idempotency_key", idempotency_key, policy.max_idempotency_key_chars
             )
         # Embedding comes before the transaction: no lock is ever held while a model works.
-        [embedding], embedder = self._embed_or_none([draft.body])
+        [embedding], embedder = embed_or_none(self.embedder, [draft.body])
 
-        def act(unit: Unit) -> tuple[ProspectNote, bool, int, _Comparison, dict[str, ProspectNote]]:
+        def act(unit: Unit) -> tuple[ProspectNote, bool, int, _Comparison, dict[str, ListedNote]]:
             hashed = notes.domain_hash(unit, draft.domain)
             caller = principal.actor.source_id or principal.actor.person_id or ""
             answered = self._answered(unit, caller, idempotency_key, draft, policy)
             # One query serves the exact repeat, the cap and the comparison.
-            repeat_hash, active = _repeat_hash(unit, draft), notes.neighbours(unit, hashed)
+            repeat_hash, active = notes.repeat_hash(unit, draft), notes.neighbours(unit, hashed)
             repeated = answered or next(
                 (other.note_id for other in active if other.repeat_hash == repeat_hash), None
             )
             if repeated is None:
                 self._take_daily_save(unit, policy)
-                _check_room(len(active), policy)
+                limits.check_room(len(active), policy)
             others = [other for other in active if other.note_id != repeated]
             found = self._compare(unit, draft.sources, embedding, others, policy)
             if repeated is None:
@@ -195,32 +178,33 @@ class Prospects:
                 count = len(active)
             if idempotency_key is not None and answered is None:
                 self._keep_answer(unit, caller, idempotency_key, draft, note.note_id)
-            opened = notes.by_ids(unit, [note_id for note_id, _ in found.near + found.overlapping])
-            self._receipt(
+            listed = notes.listed(unit, [note_id for note_id, _ in found.near + found.overlapping])
+            ledger.append(
                 unit,
                 principal.actor,
+                "prospect_memory",
                 "save",
-                {"note_id": note.note_id},
-                hashed,
-                {
+                ids={"note_id": note.note_id},
+                domain_hash=hashed,
+                counts={
                     "note_count": count,
                     "near_duplicates": len(found.near),
                     "overlaps": len(found.overlapping),
                     "shared_sources": len(found.shared),
                     "not_compared": found.not_compared,
                 },
-                {"repeated": repeated is not None, "embedder": embedder},
+                facts={"repeated": repeated is not None, "embedder": embedder},
             )
-            return note, repeated is not None, count, found, opened
+            return note, repeated is not None, count, found, listed
 
-        note, repeated, count, found, opened = self.store.write(principal.space.space_id, act)
+        note, repeated, count, found, listed = self.store.write(principal.space.space_id, act)
         saved = Saved(
             note=note,
             stale=is_stale(note.observed_at, self.now(), policy),
             note_count=count,
             compaction_suggested=count > policy.compaction_suggested_over,
             repeated=repeated,
-            overlap=self._report(draft.body, found, opened, embedder, policy),
+            overlap=self._report(draft.body, found, listed, embedder, policy),
         )
         return saved, policy
 
@@ -271,25 +255,26 @@ class Prospects:
         self.store.read(space_id, check)
         body = limits.check_body(given["body"], policy)
         title = limits.fold_title(given["title"], policy)
-        [embedding], embedder = self._embed_or_none([body])
+        [embedding], embedder = embed_or_none(self.embedder, [body])
 
         def act(unit: Unit) -> Compacted:
             hashed, present, replaced = check(unit)
             sources, observed_at = compaction.inherit(replaced)
-            draft = _Draft(domain=domain, title=title, body=body, sources=sources, observed_at=observed_at)
+            draft = Draft(domain=domain, title=title, body=body, sources=sources, observed_at=observed_at)
             note = replace(self._new_note(draft, principal.actor), merged_from=tuple(ids))
-            notes.add(unit, note, hashed, _repeat_hash(unit, draft), embedding)
+            notes.add(unit, note, hashed, notes.repeat_hash(unit, draft), embedding)
             notes.archive(unit, ids, merged_into=note.note_id)
             notes.add_compaction(unit, note.note_id, hashed, ids, note.created_at)
             left = [note_id for note_id in present if note_id not in ids] + [note.note_id]
-            self._receipt(
+            ledger.append(
                 unit,
                 principal.actor,
+                "prospect_memory",
                 "compact",
-                {"note_id": note.note_id, "archived": list(ids)},
-                hashed,
-                {"note_count": len(left)},
-                {"embedder": embedder},
+                ids={"note_id": note.note_id, "archived": list(ids)},
+                domain_hash=hashed,
+                counts={"note_count": len(left)},
+                facts={"embedder": embedder},
             )
             return Compacted(
                 note=note,
@@ -331,13 +316,14 @@ class Prospects:
             notes.mark_undone(unit, note_id, self.now())
             count = notes.count_active(unit, hashed)
             deleted_since = [each for each in merged_from if each not in originals]
-            self._receipt(
+            ledger.append(
                 unit,
                 principal.actor,
+                "prospect_memory",
                 "undo",
-                {"note_id": note_id, "restored": restored, "deleted_since": deleted_since},
-                hashed,
-                {"note_count": count},
+                ids={"note_id": note_id, "restored": restored, "deleted_since": deleted_since},
+                domain_hash=hashed,
+                counts={"note_count": count},
             )
             return Undone(
                 note_id=note_id,
@@ -360,7 +346,9 @@ class Prospects:
             if note is None:
                 raise not_found("note")
             hashed = notes.domain_hash(unit, note.domain)
-            self._receipt(unit, principal.actor, "show", {"note_id": note_id}, hashed)
+            ledger.append(
+                unit, principal.actor, "prospect_memory", "show", ids={"note_id": note_id}, domain_hash=hashed
+            )
             return note
 
         note = self.store.write(space_id, act)
@@ -389,13 +377,14 @@ class Prospects:
                 ]
             hashed = notes.domain_hash(unit, note.domain)
             notes.erase(unit, doomed, self.now())
-            self._receipt(
+            ledger.append(
                 unit,
                 principal.actor,
+                "prospect_memory",
                 "delete",
-                {"note_ids": doomed},
-                hashed,
-                {"note_count": notes.count_active(unit, hashed)},
+                ids={"note_ids": doomed},
+                domain_hash=hashed,
+                counts={"note_count": notes.count_active(unit, hashed)},
             )
             return tuple(doomed)
 
@@ -416,156 +405,15 @@ class Prospects:
             raise invalid("language", "choice", f"one of {', '.join(LANGUAGES)}")
         return tag, files("memory_core").joinpath("guides", f"{tag}.md").read_text(encoding="utf-8")
 
-    # -- the operator's acts ----------------------------------------------------------------------
+    # -- read the list of dossiers ----------------------------------------------------------------------
 
     def dossiers(self, space_id: str) -> list[tuple[str, int, datetime]]:
         """List domain, number of active notes and newest `observed_at` of every dossier."""
         return self.store.read(space_id, notes.dossiers)
 
-    def import_relationship(self, space_id: str, rows: Iterable[Row]) -> Imported:
-        """Add relationship events in batches, each one transaction; what is there already changes nothing."""
-        policy = self._policy(space_id)
-        total = written = 0
-        refused: list[dict[str, Any]] = []
-        notices: list[dict[str, Any]] = []
-        for batch in _batches(rows):
-            events: list[Event] = []
-            for line, row in batch:
-                total += 1
-                try:
-                    event, found = check_event(_row(row), policy, self.now())
-                except MemoryCoreError as error:
-                    refused.append(_refused(line, error))
-                    continue
-                events.append(event)
-                notices += [{"line": line, "field": each.field, "rule": each.rule} for each in found]
-
-            def act(unit: Unit, events: list[Event] = events) -> int:
-                new = relationship.add_events(unit, events)
-                if new:
-                    counts = {"events": new, "repeated": len(events) - new}
-                    self._receipt(unit, _OPERATOR, "import_relationship", {}, None, counts)
-                return new
-
-            written += self.store.write(space_id, act)
-        return Imported(
-            rows=total,
-            written=written,
-            repeated=total - written - len(refused),
-            refused=tuple(refused),
-            notices=tuple(notices),
-        )
-
-    def import_notes(self, space_id: str, rows: Iterable[Row]) -> Imported:
-        """Restore exported notes with their ids, dates and archive pointers, through the checks of a save.
-
-        They use none of the day's quota. A second run stores nothing; what was erased since the export is not
-        brought back but listed, with rule `erased`.
-        """
-        policy = self._policy(space_id)
-        total = written = 0
-        refused: list[dict[str, Any]] = []
-        for batch in _batches(rows):
-            accepted: list[tuple[int, ProspectNote]] = []
-            for line, row in batch:
-                total += 1
-                try:
-                    accepted.append((line, self._exported(_row(row), policy)))
-                except MemoryCoreError as error:
-                    refused.append(_refused(line, error))
-            embeddings, _ = self._embed_or_none([note.body for _, note in accepted])
-            incoming = list(zip(accepted, embeddings, strict=True))
-
-            def act(
-                unit: Unit, incoming: list[tuple[tuple[int, ProspectNote], Embedding | None]] = incoming
-            ) -> tuple[list[str], list[dict[str, Any]]]:
-                stored: list[str] = []
-                turned_away: list[dict[str, Any]] = []
-                for (line, note), embedding in incoming:
-                    try:
-                        if self._import_note(unit, note, embedding, policy):
-                            stored.append(note.note_id)
-                    except MemoryCoreError as error:
-                        turned_away.append(_refused(line, error))
-                if stored:
-                    counts = {"notes": len(stored)}
-                    self._receipt(unit, _OPERATOR, "import_notes", {"note_ids": stored}, None, counts)
-                return stored, turned_away
-
-            stored, turned_away = self.store.write(space_id, act)
-            written += len(stored)
-            refused += turned_away
-        return Imported(
-            rows=total, written=written, repeated=total - written - len(refused), refused=tuple(refused)
-        )
-
-    def export_notes(
-        self, space_id: str, consume: Callable[[Iterator[dict[str, Any]]], T], source_id: str | None = None
-    ) -> T:
-        """Hand every note, archived ones too, to `consume`, as of one moment; with `source_id` that source's alone.
-
-        `consume` may be called again on a retry. The receipt is written before it is handed anything.
-        """
-        ids = {} if source_id is None else {"source_id": source_id}
-
-        def record(unit: Unit) -> None:
-            if source_id is not None:
-                identities.source(unit, source_id)
-            self._receipt(unit, _OPERATOR, "export", ids, kind="admin")
-
-        def rows(unit: Unit) -> Iterator[dict[str, Any]]:
-            after = ""
-            while page := notes.every_note(unit, after, _EXPORT_PAGE):
-                wanted = (note for note in page if source_id in (None, note.author.source_id))
-                yield from (_export_row(note) for note in wanted)
-                after = page[-1].note_id
-
-        self.store.write(space_id, record)
-        return self.store.read(space_id, lambda unit: consume(rows(unit)))
-
-    def embed_notes(
-        self, space_id: str, *, others_too: bool, progress: Callable[[int], None] = lambda _: None
-    ) -> int:
-        """Embed notes that lack a vector; with `others_too` those of other models too. Give how many were embedded.
-
-        Raises `unavailable` where the model is. Each batch is one transaction; a second run takes up the rest.
-        """
-        model, done, after = self.embedder.model_id, 0, ""
-        while True:
-
-            def look(unit: Unit, after: str = after) -> list[tuple[str, str]]:
-                return notes.to_embed(unit, model, others_too=others_too, after=after, limit=_IMPORT_BATCH)
-
-            page = self.store.read(space_id, look)
-            if not page:
-                return done
-            vectors = self._embed([body for _, body in page])
-            made = [(note_id, vector) for (note_id, _), vector in zip(page, vectors, strict=True) if vector]
-
-            def act(unit: Unit, made: list[tuple[str, Embedding]] = made) -> None:
-                for note_id, vector in made:
-                    notes.set_embedding(unit, note_id, vector)
-                if made:
-                    counts = {"notes": len(made)}
-                    self._receipt(unit, _OPERATOR, "embed_notes", {}, None, counts, {"model": model})
-
-            self.store.write(space_id, act)
-            done += len(made)
-            after = page[-1][0]
-            progress(len(page))
-
     # -- parts ------------------------------------------------------------------------------------
 
-    def _draft(self, given: Mapping[str, Any], policy: Policy) -> _Draft:
-        return _Draft(
-            domain=registrable_domain(given["domain"]),
-            title=limits.fold_title(given["title"], policy),
-            body=limits.check_body(given["body"], policy),
-            sources=limits.check_source_urls(given["source_urls"], policy),
-            observed_at=limits.check_observed_at(given["observed_at"], policy, self.now()),
-        )
-
-    def _new_note(self, draft: _Draft, author: Actor) -> ProspectNote:
+    def _new_note(self, draft: Draft, author: Actor) -> ProspectNote:
         return ProspectNote(
             note_id=self.new_id(),
             domain=draft.domain,
@@ -577,26 +425,8 @@ class Prospects:
             author=author,
         )
 
-    def _embed(self, texts: Sequence[str]) -> list[Embedding | None]:
-        model = self.embedder.model_id
-        return [
-            None if vector is None else Embedding(model=model, vector=vector)
-            for vector in self.embedder.embed(texts)
-        ]
-
-    def _embed_or_none(
-        self, texts: Sequence[str]
-    ) -> tuple[list[Embedding | None], Literal["ok", "unavailable"]]:
-        try:
-            return self._embed(texts), "ok"
-        except MemoryCoreError as error:
-            if error.kind is not Kind.UNAVAILABLE:
-                raise
-            # The note is kept all the same; the answer says so, and `embeddings backfill` comes back to it.
-            return [None] * len(texts), "unavailable"
-
     def _answered(
-        self, unit: Unit, caller: str, idempotency_key: str | None, draft: _Draft, policy: Policy
+        self, unit: Unit, caller: str, idempotency_key: str | None, draft: Draft, policy: Policy
     ) -> str | None:
         if idempotency_key is None:
             return None
@@ -628,9 +458,7 @@ class Prospects:
                 limit=policy.max_saves_per_day,
             )
 
-    def _keep_answer(
-        self, unit: Unit, caller: str, idempotency_key: str, draft: _Draft, note_id: str
-    ) -> None:
+    def _keep_answer(self, unit: Unit, caller: str, idempotency_key: str, draft: Draft, note_id: str) -> None:
         key_hash = unit.digest("idempotency_key", idempotency_key)
         request_hash = _request_hash(unit, draft)
         notes.keep_answer(unit, caller, "save", key_hash, request_hash, note_id, self.now())
@@ -666,7 +494,7 @@ class Prospects:
         self,
         body: str,
         found: _Comparison,
-        opened: Mapping[str, ProspectNote],
+        listed: Mapping[str, ListedNote],
         embedder: Literal["ok", "unavailable"],
         policy: Policy,
     ) -> OverlapReport:
@@ -674,17 +502,17 @@ class Prospects:
         return OverlapReport(
             near_duplicates=tuple(
                 NearDuplicate(
-                    note=opened[note_id],
+                    note=listed[note_id],
                     distance=distance,
-                    changes=overlap.changes(opened[note_id].body, body),
+                    changes=overlap.changes(listed[note_id].body, body),
                 )
                 for note_id, distance in found.near
             ),
             overlaps=tuple(
                 Overlap(
-                    note=opened[note_id],
+                    note=listed[note_id],
                     distance=distance,
-                    excerpt=opened[note_id].body[: policy.excerpt_chars],
+                    excerpt=listed[note_id].body[: policy.excerpt_chars],
                 )
                 for note_id, distance in found.overlapping
             ),
@@ -695,120 +523,8 @@ class Prospects:
             tuned=policy.thresholds(model).tuned,
         )
 
-    def _exported(self, row: Mapping[str, Any], policy: Policy) -> ProspectNote:
-        """Check one row of an export as a save is checked; a merged note may cite more than 20 sources."""
-        given = check_fields(
-            row,
-            required=(*_NOTE_FIELDS, "note_id", "created_at", "author", "status"),
-            optional=("title", "merged_into", "merged_from"),
-        )
-        merged_from = given["merged_from"] or []
-        if merged_from:
-            limits.check_note_ids(merged_from, "merged_from")
-        if merged_from or given["status"] == "archived":
-            # The limit holds for a save, not for a merge; an archived note may be a merged one that was undone.
-            policy = replace(policy, max_source_urls=sys.maxsize)
-        draft = self._draft(given, policy)
-        status, merged_into = given["status"], given["merged_into"]
-        if status not in ("active", "archived"):
-            raise invalid("status", "choice", "active or archived")
-        note_id = limits.check_id("note_id", given["note_id"])
-        if merged_into is not None and limits.check_id("merged_into", merged_into) == note_id:
-            raise invalid("merged_into", "own_id", "must be another note")
-        if merged_into is not None and status == "active":
-            raise invalid("merged_into", "active", "an active note was not merged into another")
-        if note_id in merged_from:
-            raise invalid("merged_from", "own_id", "must be other notes")
-        author = given["author"]
-        if (
-            not isinstance(author, dict)
-            or not author.keys() <= {"kind", "key_id", "source_id", "person_id"}
-            or author.get("kind") not in ("source", "person", "operator")
-            or not all(isinstance(value, str) and len(value) <= 36 for value in author.values())
-        ):
-            raise invalid("author", "type", "kind and ids, as an export writes them")
-        created_at = limits.check_observed_at(given["created_at"], policy, self.now(), "created_at")
-        return ProspectNote(
-            note_id=note_id,
-            domain=draft.domain,
-            title=draft.title,
-            body=draft.body,
-            sources=draft.sources,
-            observed_at=draft.observed_at,
-            created_at=created_at.instant,
-            author=Actor(**author),
-            status=status,
-            merged_into=merged_into,
-            merged_from=tuple(merged_from),
-        )
 
-    def _import_note(
-        self, unit: Unit, note: ProspectNote, embedding: Embedding | None, policy: Policy
-    ) -> bool:
-        """Add one exported note; False where the space has it already."""
-        hashed = notes.domain_hash(unit, note.domain)
-        if notes.was_erased(unit, note.note_id):
-            raise conflict(
-                "conflict", "the note was erased since the export", rule="erased", note_id=note.note_id
-            )
-        present = notes.by_ids(unit, [note.note_id]).get(note.note_id)
-        if present is not None:
-            if (present.domain, present.title, present.body) != (note.domain, note.title, note.body):
-                raise conflict("conflict", "another note has this id", note_id=note.note_id)
-            return False
-        repeat_hash = _repeat_hash(unit, note)
-        if note.status == "active":
-            if notes.repeat_of(unit, hashed, repeat_hash) is not None:
-                return False
-            _check_room(notes.count_active(unit, hashed), policy)
-        notes.add(unit, note, hashed, repeat_hash, embedding)
-        if note.merged_from:
-            notes.add_compaction(unit, note.note_id, hashed, note.merged_from, note.created_at)
-        return True
-
-    def _policy(self, space_id: str) -> Policy:
-        def look(unit: Unit) -> Policy:
-            return in_force(identities.space_and_settings(unit)[1])
-
-        return self.store.read(space_id, look)
-
-    def _receipt(
-        self,
-        unit: Unit,
-        actor: Actor,
-        operation: str,
-        ids: Mapping[str, str | Sequence[str]],
-        domain_hash: str | None = None,
-        counts: Mapping[str, int] | None = None,
-        facts: Mapping[str, Any] | None = None,
-        kind: str = "prospect_memory",
-    ) -> None:
-        ledger.append(
-            unit,
-            receipt_id=self.new_id(),
-            at=self.now(),
-            actor=actor,
-            kind=kind,
-            operation=operation,
-            ids=ids,
-            domain_hash=domain_hash,
-            counts=counts,
-            facts=facts,
-        )
-
-
-def _repeat_hash(unit: Unit, note: _Draft | ProspectNote) -> str:
-    """Hash what makes two notes an exact repeat: folded title and body, canonical URLs in any order, the date."""
-    return unit.digest(
-        "repeat",
-        note.title or "",
-        overlap.fold_for_repeat(note.body),
-        note.observed_at.text.strip(),
-        *sorted(source.canonical for source in note.sources),
-    )
-
-
-def _request_hash(unit: Unit, draft: _Draft) -> str:
+def _request_hash(unit: Unit, draft: Draft) -> str:
     return unit.digest(
         "save_request",
         draft.domain,
@@ -817,16 +533,6 @@ def _request_hash(unit: Unit, draft: _Draft) -> str:
         draft.observed_at.text,
         *(source.url for source in draft.sources),
     )
-
-
-def _check_room(active: int, policy: Policy) -> None:
-    if active >= policy.max_active_notes:
-        raise conflict(
-            "domain_full",
-            f"the dossier has {active} active notes; compaction brings it down",
-            note_count=active,
-            limit=policy.max_active_notes,
-        )
 
 
 def _of_one_model(
@@ -884,40 +590,3 @@ def _overlap_pairs(
             if distance <= at
         ]
     return tuple(sorted(pairs, key=lambda pair: pair.distance))
-
-
-def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    batch: list[Row] = []
-    for row in rows:
-        batch.append(row)
-        if len(batch) == _IMPORT_BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
-def _row(row: Mapping[str, Any] | MemoryCoreError) -> Mapping[str, Any]:
-    if isinstance(row, MemoryCoreError):
-        raise row
-    return row
-
-
-def _refused(line: int, error: MemoryCoreError) -> dict[str, Any]:
-    return {"line": line, "code": error.code, "message": error.message, **error.details}
-
-
-def _export_row(note: ProspectNote) -> dict[str, Any]:
-    return {
-        "note_id": note.note_id,
-        "domain": note.domain,
-        "title": note.title,
-        "body": note.body,
-        "source_urls": [source.url for source in note.sources],
-        "observed_at": note.observed_at.text,
-        "created_at": moment(note.created_at),
-        "author": ledger.actor_json(note.author),
-        "status": note.status,
-        "merged_into": note.merged_into,
-        "merged_from": list(note.merged_from),
-    }

@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from memory_core.admission import Admission, Clock, Credential, NewId, new_key_text
+from memory_core.admission import Admission, Credential, new_key_text
 from memory_core.errors import conflict, forbidden, invalid, not_found
 from memory_core.formats import chain
 from memory_core.formats.canonical import canonical
 from memory_core.formats.evidence import take_evidence
 from memory_core.model import (
+    OPERATOR,
     ROLES,
     SCOPES,
-    Actor,
     ChainVerdict,
+    Clock,
     Key,
+    NewId,
     Person,
     SettingsChange,
     Source,
@@ -31,7 +33,6 @@ from memory_core.storage.session import Store, Unit
 
 T = TypeVar("T")
 
-OPERATOR = Actor(kind="operator")
 _MAX_NAME = 200
 _MAX_REASON = 2_000
 _THRESHOLDS = ("overlap.", "redaction.refuse_at", "redaction.mask_at")
@@ -67,7 +68,7 @@ class Spaces:
         self.store.create_space(
             space.space_id,
             lambda connection: identities.insert_space(connection, space, settings),
-            lambda unit: self._receipt(unit, OPERATOR, "create_space", {}),
+            lambda unit: ledger.append(unit, OPERATOR, "admin", "create_space"),
         )
         return space
 
@@ -76,7 +77,7 @@ class Spaces:
 
         def act(unit: Unit) -> Space:
             identities.set_flags(unit, flags)
-            self._receipt(unit, OPERATOR, "set_space", {}, facts=dict(flags))
+            ledger.append(unit, OPERATOR, "admin", "set_space", facts=dict(flags))
             return identities.space_of(unit)
 
         return self.store.write(space_id, act)
@@ -84,7 +85,7 @@ class Spaces:
     def destroy_space(self, space_id: str) -> None:
         """Forget the space's data keys: its content, its copies in backups too, can never be read again."""
         self.store.destroy_space(
-            space_id, lambda unit: self._receipt(unit, OPERATOR, "destroy_space", {}), self.now()
+            space_id, lambda unit: ledger.append(unit, OPERATOR, "admin", "destroy_space"), self.now()
         )
 
     def list_spaces(self) -> list[Space]:
@@ -120,11 +121,12 @@ class Spaces:
         def act(unit: Unit) -> str:
             identities.space_of(unit)
             identities.insert_person(unit, person)
-            self._receipt(
+            ledger.append(
                 unit,
                 OPERATOR,
+                "admin",
                 "create_person",
-                {"person_id": person.person_id},
+                ids={"person_id": person.person_id},
                 facts={"roles": list(person.roles)},
             )
             return self._issue(unit, None, person.person_id, SCOPES, None)[1]
@@ -137,7 +139,7 @@ class Spaces:
         def act(unit: Unit) -> None:
             identities.person(unit, person_id)
             identities.disable_person(unit, person_id)
-            self._receipt(unit, OPERATOR, "disable_person", {"person_id": person_id})
+            ledger.append(unit, OPERATOR, "admin", "disable_person", ids={"person_id": person_id})
 
         self.store.write(space_id, act)
 
@@ -155,7 +157,7 @@ class Spaces:
         def act(unit: Unit) -> None:
             identities.space_of(unit)
             identities.insert_source(unit, source)
-            self._receipt(unit, OPERATOR, "create_source", {"source_id": source.source_id})
+            ledger.append(unit, OPERATOR, "admin", "create_source", ids={"source_id": source.source_id})
 
         self.store.write(space_id, act)
         return source
@@ -197,7 +199,7 @@ class Spaces:
             if not identities.has_key(unit, key_id):
                 raise not_found("key")
             identities.revoke_key(unit, key_id, self.now())
-            self._receipt(unit, OPERATOR, "revoke_key", {"key_id": key_id})
+            ledger.append(unit, OPERATOR, "admin", "revoke_key", ids={"key_id": key_id})
 
         self.store.write(space_id, act)
 
@@ -282,11 +284,12 @@ class Spaces:
                 decision_reason=None,
             )
             identities.insert_change(unit, change)
-            self._receipt(
+            ledger.append(
                 unit,
                 actor,
+                "admin",
                 "propose_settings",
-                {"change_id": change.change_id},
+                ids={"change_id": change.change_id},
                 facts={"base_version": change.base_version, "settings": sorted(diff)},
             )
             return change
@@ -330,11 +333,12 @@ class Spaces:
                 identities.insert_settings(unit, version, settings, change_id, self.now())
             status = "approved" if approve else "rejected"
             identities.decide_change(unit, change_id, status, principal.actor, self.now(), reason)
-            self._receipt(
+            ledger.append(
                 unit,
                 principal.actor,
+                "admin",
                 "approve_settings" if approve else "reject_settings",
-                {"change_id": change_id},
+                ids={"change_id": change_id},
                 facts={
                     "settings_version": version,
                     "own_change_of_single_admin": single,
@@ -396,27 +400,8 @@ class Spaces:
         ids = {"key_id": key.key_id, "person_id": person_id}
         if source_id is not None:
             ids["source_id"] = source_id
-        self._receipt(unit, OPERATOR, "create_key", ids, facts={"scopes": list(key.scopes)})
+        ledger.append(unit, OPERATOR, "admin", "create_key", ids=ids, facts={"scopes": list(key.scopes)})
         return key, text
-
-    def _receipt(
-        self,
-        unit: Unit,
-        actor: Actor,
-        operation: str,
-        ids: Mapping[str, str],
-        facts: Mapping[str, Any] | None = None,
-    ) -> None:
-        ledger.append(
-            unit,
-            receipt_id=self.new_id(),
-            at=self.now(),
-            actor=actor,
-            kind="admin",
-            operation=operation,
-            ids=ids,
-            facts=facts,
-        )
 
 
 def _applied(settings: Mapping[str, Any], diff: Mapping[str, Any]) -> dict[str, Any]:

@@ -166,7 +166,7 @@ class Place:
             }
             for body in bodies
         ]
-        done = self.bench.prospects.import_notes(self.space_id, enumerate(rows, start=1))
+        done = self.bench.transfers.import_notes(self.space_id, enumerate(rows, start=1))
         assert done.written == len(bodies), done
 
 
@@ -473,7 +473,7 @@ def measure_processes(figures: Figures, home: Path) -> None:
         took = max(end for _, end, *_ in done) - min(start for start, *_ in done)
         rates[processes] = len(saved) / took
         kept = set(
-            bench.prospects.export_notes(place.space_id, lambda rows: [row["note_id"] for row in rows])
+            bench.transfers.export_notes(place.space_id, lambda rows: [row["note_id"] for row in rows])
         )
         verdict = bench.spaces.verify_receipts(place.space_id)
         wanted = min(processes * attempts, LIMITS.max_saves_per_day)

@@ -105,7 +105,7 @@ def _report_json(report: OverlapReport) -> dict[str, Any]:
                 "note_id": near.note.note_id,
                 "distance": round(near.distance, 4),
                 "title": near.note.title,
-                "observed_at": near.note.observed_at.text,
+                "observed_at": near.note.observed_at,
                 "body": near.note.body,
                 "changes": [
                     {"kind": change.kind, "before": change.before, "after": change.after}
@@ -119,7 +119,7 @@ def _report_json(report: OverlapReport) -> dict[str, Any]:
                 "note_id": overlap.note.note_id,
                 "distance": round(overlap.distance, 4),
                 "title": overlap.note.title,
-                "observed_at": overlap.note.observed_at.text,
+                "observed_at": overlap.note.observed_at,
                 "excerpt": overlap.excerpt,
             }
             for overlap in report.overlaps

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
-from memory_core.errors import invalid, too_large
-from memory_core.model import ObservedAt, SourceUrl
+from memory_core.errors import conflict, invalid, too_large
+from memory_core.model import Draft, ObservedAt, SourceUrl
 from memory_core.policy import Policy
+from memory_core.rules.domains import registrable_domain
 from memory_core.rules.staleness import BARE_DATE, day_start
 from memory_core.rules.urls import canonical_url
 
@@ -23,6 +26,30 @@ _DATE_TIME = re.compile(
     r"([Zz]|[+-][0-9]{2}(?::?[0-5][0-9])?)?"
 )
 _MAX_DATE_CHARS = 64
+NOTE_FIELDS = ("domain", "body", "source_urls", "observed_at")
+
+
+def check_note(given: Mapping[str, Any], policy: Policy, now: datetime) -> Draft:
+    """Give the fields of a prospect note, all of NOTE_FIELDS and perhaps `title`, each checked in that order."""
+    domain = registrable_domain(given["domain"])
+    return Draft(
+        domain=domain,
+        title=fold_title(given["title"], policy),
+        body=check_body(given["body"], policy),
+        sources=check_source_urls(given["source_urls"], policy),
+        observed_at=check_observed_at(given["observed_at"], policy, now),
+    )
+
+
+def check_room(active: int, policy: Policy) -> None:
+    """Refuse with `domain_full` where a dossier of `active` notes takes no other."""
+    if active >= policy.max_active_notes:
+        raise conflict(
+            "domain_full",
+            f"the dossier has {active} active notes; compaction brings it down",
+            note_count=active,
+            limit=policy.max_active_notes,
+        )
 
 
 def check_text(field: str, value: object, max_chars: int) -> str:
@@ -203,12 +230,15 @@ def _clings(character: str) -> bool:
 
 
 __all__ = [
+    "NOTE_FIELDS",
     "check_body",
     "check_count",
     "check_focus",
     "check_id",
+    "check_note",
     "check_note_ids",
     "check_observed_at",
+    "check_room",
     "check_source_urls",
     "check_text",
     "fold_title",

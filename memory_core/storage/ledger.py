@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
@@ -15,6 +14,7 @@ from memory_core.model import Actor, Receipt
 from memory_core.storage.schema import receipt_heads, receipts
 from memory_core.storage.session import Unit
 
+Kind = Literal["prospect_memory", "admin"]
 _PAGE = 1_000
 _HEAD = select(receipt_heads.c.seq, receipt_heads.c.hash).where(
     receipt_heads.c.space_id == bindparam("in_space")
@@ -26,12 +26,10 @@ _MOVE_HEAD = update(receipt_heads).where(receipt_heads.c.space_id == bindparam("
 
 def append(
     unit: Unit,
-    *,
-    receipt_id: str,
-    at: datetime,
     actor: Actor,
-    kind: str,
+    kind: Kind,
     operation: str,
+    *,
     ids: Mapping[str, str | Sequence[str]] | None = None,
     domain_hash: str | None = None,
     counts: Mapping[str, int] | None = None,
@@ -42,9 +40,9 @@ def append(
     `ids`, `counts` and `facts` hold ids, numbers, codes and keyed digests only; never a text and never a value.
     """
     body: dict[str, Any] = {
-        "receipt_id": receipt_id,
+        "receipt_id": unit.new_id(),
         "space_id": unit.space_id,
-        "at": moment(at),
+        "at": moment(unit.now()),
         "actor": actor_json(actor),
         "kind": kind,
         "operation": operation,

@@ -7,7 +7,7 @@ note.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, cast
@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Row, Select, bindparam, delete, func, insert, select, update
 
-from memory_core.model import Actor, ObservedAt, ProspectNote, SourceUrl
+from memory_core.model import Actor, Draft, Embedding, ListedNote, ObservedAt, ProspectNote, SourceUrl
+from memory_core.rules.overlap import fold_for_repeat
 from memory_core.storage.ledger import actor_json
 from memory_core.storage.schema import (
     compactions,
@@ -30,13 +31,6 @@ from memory_core.storage.session import Unit
 _TABLE = "prospect_notes"
 _PAGE_HASH_BYTES = 16
 _VECTOR_TYPE = np.dtype("<f4")
-
-
-class Embedding(NamedTuple):
-    """A unit-length vector of shape (dimensions,) and the id of the model that made it."""
-
-    model: str
-    vector: NDArray[np.float32]
 
 
 class Neighbour(NamedTuple):
@@ -56,7 +50,7 @@ class Neighbour(NamedTuple):
 
 # Built once: to build a statement costs five times what it costs to run it (73 against 14 us).
 _COLUMNS = prospect_notes.c
-_ORDER = (_COLUMNS.observed_at.desc(), _COLUMNS.created_at.desc(), _COLUMNS.note_id)
+_ORDER = (_COLUMNS.observed_at.desc(), _COLUMNS.created_at.desc(), _COLUMNS.note_id.desc())
 
 
 def _of_dossier(query: Select[Any]) -> Select[Any]:
@@ -87,6 +81,9 @@ _REPEAT = _IDS.where(_COLUMNS.repeat_hash == bindparam("repeat_hash")).limit(1)
 _BY_IDS = select(prospect_notes).where(
     _COLUMNS.space_id == bindparam("in_space"), _COLUMNS.note_id.in_(bindparam("note_ids", expanding=True))
 )
+_LISTED = select(_COLUMNS.note_id, _COLUMNS.sealed_title, _COLUMNS.observed_text, _COLUMNS.sealed_body).where(
+    _COLUMNS.space_id == bindparam("in_space"), _COLUMNS.note_id == bindparam("note_id")
+)
 _ADD = insert(prospect_notes)
 _TAKE_SAVE = (
     update(daily_saves)
@@ -109,6 +106,17 @@ def domain_hash(unit: Unit, domain: str) -> str:
 def page_hash(unit: Unit, canonical: str) -> bytes:
     """Hash a canonical URL under the space's key, so that a shared page is found without opening any note."""
     return bytes.fromhex(unit.digest("page", canonical))[:_PAGE_HASH_BYTES]
+
+
+def repeat_hash(unit: Unit, note: Draft | ProspectNote) -> str:
+    """Hash what makes two notes an exact repeat: folded title and body, canonical URLs in any order, the date."""
+    return unit.digest(
+        "repeat",
+        note.title or "",
+        fold_for_repeat(note.body),
+        note.observed_at.text.strip(),
+        *sorted(source.canonical for source in note.sources),
+    )
 
 
 def count_active(unit: Unit, hashed: str) -> int:
@@ -155,6 +163,21 @@ def by_ids(unit: Unit, note_ids: Collection[str]) -> dict[str, ProspectNote]:
         return {}
     rows = unit.connection.execute(_BY_IDS, {"in_space": unit.space_id, "note_ids": list(note_ids)})
     return {row.note_id: _note(unit, row) for row in rows}
+
+
+def listed(unit: Unit, note_ids: Iterable[str]) -> dict[str, ListedNote]:
+    """Give what an overlap report shows of these notes, each of which the space has."""
+    found = {}
+    # One by one: a report lists few, and a statement of varying length is compiled again each time.
+    for note_id in note_ids:
+        row = unit.connection.execute(_LISTED, {"in_space": unit.space_id, "note_id": note_id}).one()
+        found[note_id] = ListedNote(
+            note_id=note_id,
+            title=_title(unit, row),
+            observed_at=row.observed_text,
+            body=unit.open_text(_TABLE, note_id, "body", row.sealed_body),
+        )
+    return found
 
 
 def repeat_of(unit: Unit, hashed: str, repeat_hash: str) -> str | None:
@@ -429,12 +452,16 @@ def _sources(unit: Unit, row: Row[Any]) -> list[tuple[str, str]]:
     return pairs
 
 
+def _title(unit: Unit, row: Any) -> str | None:
+    sealed = row.sealed_title
+    return None if sealed is None else unit.open_text(_TABLE, row.note_id, "title", sealed)
+
+
 def _note(unit: Unit, row: Row[Any]) -> ProspectNote:
-    title = row.sealed_title
     return ProspectNote(
         note_id=row.note_id,
         domain=unit.open_text(_TABLE, row.note_id, "domain", row.sealed_domain),
-        title=None if title is None else unit.open_text(_TABLE, row.note_id, "title", title),
+        title=_title(unit, row),
         body=unit.open_text(_TABLE, row.note_id, "body", row.sealed_body),
         sources=tuple(SourceUrl(url=url, canonical=canonical) for url, canonical in _sources(unit, row)),
         observed_at=ObservedAt(text=row.observed_text, instant=row.observed_at),

@@ -24,6 +24,7 @@ from sqlalchemy.exc import DBAPIError, NoSuchModuleError
 
 from memory_core.errors import MemoryCoreError, conflict, not_found, unavailable
 from memory_core.formats.envelope import SpaceKeys, key_id_of, new_key, new_key_id, unwrap, wrap
+from memory_core.model import Clock, NewId
 from memory_core.storage import schema
 
 T = TypeVar("T")
@@ -62,11 +63,13 @@ class MasterKeys:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One transaction within one space: its connection and the space's opened keys."""
+    """One transaction within one space: its connection, the space's opened keys, and where time and ids come from."""
 
     connection: Connection = field(repr=False)
     space_id: str
     keys: SpaceKeys = field(repr=False)
+    now: Clock = field(repr=False)
+    new_id: NewId = field(repr=False)
 
     def seal(self, table: str, row: str, name: str, plain: str | bytes) -> bytes:
         return self.keys.seal(table, row, name, plain.encode() if isinstance(plain, str) else plain)
@@ -81,8 +84,9 @@ class Unit:
 class Store:
     """The database of one workbench and the keys that open it. Safe to use from several threads."""
 
-    def __init__(self, engine: Engine, master_keys: MasterKeys) -> None:
+    def __init__(self, engine: Engine, master_keys: MasterKeys, now: Clock, new_id: NewId) -> None:
         self.engine = engine
+        self._now, self._new_id = now, new_id
         self._writer = engine.execution_options(**{_WRITE: True})
         self.master_keys = master_keys
         self._opened: dict[str, SpaceKeys] = {}
@@ -123,11 +127,11 @@ class Store:
                     )
                 )
             connection.execute(insert(schema.receipt_heads).values(space_id=space_id, seq=0, hash="0" * 64))
-            return then(Unit(connection, space_id, self._load_keys(connection, space_id)))
+            return then(self._unit(connection, space_id))
 
         return self._transact(act, write=True)
 
-    def destroy_space(self, space_id: str, work: Callable[[Unit], None], now: Any) -> None:
+    def destroy_space(self, space_id: str, work: Callable[[Unit], Any], now: Any) -> None:
         """Forget the space's data keys after `work` wrote its last receipt; nothing of it can be read again."""
 
         def act(unit: Unit) -> None:
@@ -174,7 +178,7 @@ class Store:
         keys = self._opened.get(space_id)
         if keys is None or not self._keys_are_current(connection, keys):
             keys = self._load_keys(connection, space_id)
-        return Unit(connection, space_id, keys)
+        return Unit(connection, space_id, keys, self._now, self._new_id)
 
     def _keys_are_current(self, connection: Connection, keys: SpaceKeys) -> bool:
         # One indexed look-up a unit: a space destroyed or rotated by another process takes effect at once.

@@ -641,7 +641,7 @@ def import_relationship(file: Path, space_id: str) -> Outcome:
     """Import campaigns, messages, replies and suppressions. Importing again changes nothing."""
     from memory_core.rules.relationship import FIELDS
 
-    return _import(file, lambda bench, rows: bench.prospects.import_relationship(space_id, rows), FIELDS)
+    return _import(file, lambda bench, rows: bench.transfers.import_relationship(space_id, rows), FIELDS)
 
 
 @import_.command("notes", epilog=_examples("import notes export/prospect_notes.jsonl --space ID"))
@@ -650,7 +650,7 @@ def import_relationship(file: Path, space_id: str) -> Outcome:
 @result
 def import_notes(file: Path, space_id: str) -> Outcome:
     """Restore exported notes with their ids, dates and archive pointers. What was erased since stays erased."""
-    return _import(file, lambda bench, rows: bench.prospects.import_notes(space_id, rows))
+    return _import(file, lambda bench, rows: bench.transfers.import_notes(space_id, rows))
 
 
 def _import(
@@ -724,7 +724,7 @@ def export(space_id: str, source_id: str | None, out: Path) -> Outcome:
     try:
         out.mkdir(parents=True, exist_ok=True)
         counts = {
-            "prospect_notes": bench.prospects.export_notes(space_id, write("prospect_notes"), source_id)
+            "prospect_notes": bench.transfers.export_notes(space_id, write("prospect_notes"), source_id)
         }
         if source_id is None:
             counts["receipts"] = bench.spaces.export_receipts(space_id, write("receipts"))
@@ -760,7 +760,7 @@ def _embed(space_id: str | None, *, others_too: bool) -> Outcome:
     bench = workbench()
     with tqdm(unit=" notes", disable=None, desc="embedding") as bar:
         counts = {
-            of: bench.prospects.embed_notes(of, others_too=others_too, progress=bar.update)
+            of: bench.transfers.embed_notes(of, others_too=others_too, progress=bar.update)
             for of in _spaces(bench, space_id)
         }
     document = {"model": bench.embedder.model_id, "embedded": counts}

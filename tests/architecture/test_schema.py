@@ -116,11 +116,11 @@ def run_every_verb(desk: Desk) -> None:
     merged = compacted_json(prospects.compact(desk.key, given))["note"]["note_id"]
     prospects.undo_compaction(desk.admin, merged)
     prospects.show(desk.admin, merged)
-    rows = prospects.export_notes(desk.space_id, list)
+    rows = desk.bench.transfers.export_notes(desk.space_id, list)
     prospects.delete(desk.admin, merged, with_originals=True)
-    prospects.import_notes(desk.space_id, enumerate(rows, 1))
+    desk.bench.transfers.import_notes(desk.space_id, enumerate(rows, 1))
     prospects.dossiers(desk.space_id)
-    prospects.embed_notes(desk.space_id, others_too=True)
+    desk.bench.transfers.embed_notes(desk.space_id, others_too=True)
     prospects.writing_guide(desk.key, {"language": "en"})
     events = [
         {"kind": "campaign", "at": "2026-03-01T09:00:00Z", "domain": "kelva.example", "campaign": "Spring"},
@@ -132,7 +132,7 @@ def run_every_verb(desk: Desk) -> None:
         },
         {"kind": "suppression", "at": "2026-03-03T09:00:00Z", "domain": "kelva.example", "scope": "domain"},
     ]
-    prospects.import_relationship(desk.space_id, enumerate(events, 1))
+    desk.bench.transfers.import_relationship(desk.space_id, enumerate(events, 1))
     desk.recall("jo@kelva.example")
     spaces.set_flags(desk.space_id, {"outreach": True})
     for listed in (spaces.list_people, spaces.list_sources, spaces.settings_history, spaces.list_changes):

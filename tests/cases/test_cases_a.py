@@ -224,8 +224,8 @@ def test_case_013_importing_an_export_again_stores_nothing_and_says_how_many_are
 ) -> None:
     for number in (12, 21):
         real_desk.save(SERIES_B.format(number))
-    rows = real_desk.bench.prospects.export_notes(real_desk.space_id, list)
-    done = real_desk.bench.prospects.import_notes(real_desk.space_id, enumerate(rows, start=1))
+    rows = real_desk.bench.transfers.export_notes(real_desk.space_id, list)
+    done = real_desk.bench.transfers.import_notes(real_desk.space_id, enumerate(rows, start=1))
     assert (done.rows, done.written, done.repeated, done.refused) == (2, 0, 2, ())
     assert real_desk.recall()["note_count"] == 2
 

@@ -88,10 +88,10 @@ def test_case_028_a_compaction_that_fails_at_its_receipt_changes_nothing(
     before = desk.recall()
     really = ledger.append
 
-    def fail(*arguments: Any, **fields: Any) -> Any:
-        if fields["operation"] == "compact":
+    def fail(unit: Any, actor: Any, kind: Any, operation: str, **fields: Any) -> Any:
+        if operation == "compact":
             raise OSError("the disk failed")
-        return really(*arguments, **fields)
+        return really(unit, actor, kind, operation, **fields)
 
     monkeypatch.setattr(ledger, "append", fail)
     merged = {"domain": "kelva.example", "note_ids": ids, "body": "Both.", "expected_note_count": 2}
@@ -99,16 +99,16 @@ def test_case_028_a_compaction_that_fails_at_its_receipt_changes_nothing(
         desk.bench.prospects.compact(desk.key, merged)
     monkeypatch.undo()
     assert desk.recall() == before
-    assert len(desk.bench.prospects.export_notes(desk.space_id, list)) == 2
+    assert len(desk.bench.transfers.export_notes(desk.space_id, list)) == 2
 
 
 def test_case_032_imported_notes_are_read_again_by_the_model_that_ships(desk: Desk, real_desk: Desk) -> None:
     """An export of a space that used another model brings no vector along, and its notes are compared all the same."""
     body = "Kelva opened a second plant in Bremen in May with 120 jobs."
     desk.save(body)
-    rows = desk.bench.prospects.export_notes(desk.space_id, list)
+    rows = desk.bench.transfers.export_notes(desk.space_id, list)
     assert not any("embedding" in name for row in rows for name in row)
-    assert real_desk.bench.prospects.import_notes(real_desk.space_id, enumerate(rows, start=1)).written == 1
+    assert real_desk.bench.transfers.import_notes(real_desk.space_id, enumerate(rows, start=1)).written == 1
     report = real_desk.save(body, observed_at="2026-11-11")["overlap"]
     assert report["not_compared"] == 0
     assert [entry["distance"] for entry in report["near_duplicates"]] == [pytest.approx(0, abs=1e-6)]

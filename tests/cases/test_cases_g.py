@@ -50,7 +50,7 @@ def test_case_125_a_stop_order_outlives_compaction_undo_and_deletion_in_either_o
     }
 
     def suppress() -> None:
-        assert desk.bench.prospects.import_relationship(desk.space_id, [(1, row)]).written == 1
+        assert desk.bench.transfers.import_relationship(desk.space_id, [(1, row)]).written == 1
 
     if first == "suppressed":
         suppress()

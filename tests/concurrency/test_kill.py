@@ -25,7 +25,7 @@ def state_of(desk: Any) -> dict[str, str]:
     Every field of every note opens, the chain holds, there is a receipt a note, and the file itself is whole.
     """
     bench = open_workbench(desk.bench.home, {}, embedder=WordHashEmbedder())
-    rows = bench.prospects.export_notes(desk.space_id, list)
+    rows = bench.transfers.export_notes(desk.space_id, list)
     verdict = bench.spaces.verify_receipts(desk.space_id)
     assert verdict.ok, verdict.problem
     saved = bench.spaces.export_receipts(

@@ -155,12 +155,12 @@ def test_case_040_no_transaction_is_open_while_a_model_embeds(desk: Any, act: st
         recall = bench.prospects.recall(desk.key, {"domain": "kelva.example", "focus": "fact"})
         assert recall.truncated
     elif act == "import":
-        rows = bench.prospects.export_notes(desk.space_id, list)
-        bench.prospects.import_notes(desk.space_id, enumerate(rows, start=1))
+        rows = bench.transfers.export_notes(desk.space_id, list)
+        bench.transfers.import_notes(desk.space_id, enumerate(rows, start=1))
     else:
-        bench.prospects.embed_notes(desk.space_id, others_too=True)
+        bench.transfers.embed_notes(desk.space_id, others_too=True)
         nosy.model_id = "nosy"  # type: ignore[misc]
-        assert bench.prospects.embed_notes(desk.space_id, others_too=True) == 14
+        assert bench.transfers.embed_notes(desk.space_id, others_too=True) == 14
     assert nosy.found
     assert set(nosy.found) == {"0"}
     bench.close()

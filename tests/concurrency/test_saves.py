@@ -26,7 +26,7 @@ def saves_of_the_day(desk: Any) -> list[int]:
 
 
 def kept_notes(desk: Any) -> dict[str, dict[str, Any]]:
-    return desk.bench.prospects.export_notes(
+    return desk.bench.transfers.export_notes(
         desk.space_id, lambda rows: {row["note_id"]: row for row in rows}
     )
 

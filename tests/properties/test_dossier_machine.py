@@ -240,7 +240,7 @@ class Dossier(RuleBasedStateMachine):
     def an_export_holds_every_note_that_was_not_deleted_with_its_pointer(self) -> None:
         if not hasattr(self, "model"):
             return
-        rows = self.desk.bench.prospects.export_notes(self.desk.space_id, list)
+        rows = self.desk.bench.transfers.export_notes(self.desk.space_id, list)
         assert {row["note_id"]: (row["status"] == "active", row["merged_into"]) for row in rows} == {
             note_id: (note.active, note.merged_into) for note_id, note in self.model.notes.items()
         }

@@ -260,7 +260,7 @@ def test_case_005_every_way_in_runs_the_same_check(street: Street, offence: str)
         refused, fault = call(SAVE, note)
         assert refused, fault
         verdicts[name] = tuple(fault.get(part) for part in ("code", "field", "rule"))
-    done = street.bench.prospects.import_notes(
+    done = street.bench.transfers.import_notes(
         street.offices["core"].space_id, iter([(1, exported(street, note))])
     )
     [row] = done.refused
@@ -288,7 +288,7 @@ def test_case_005_an_imported_note_is_compared_like_a_saved_one(street: Street) 
         street.calls[name](SAVE, first)
         told[name] = plain([street.calls[name](SAVE, second)[1]["overlap"]])
     space_id = street.offices["core"].space_id
-    imported = street.bench.prospects.import_notes(space_id, iter([(1, exported(street, first))]))
+    imported = street.bench.transfers.import_notes(space_id, iter([(1, exported(street, first))]))
     assert imported.written == 1
     told["import"] = plain([street.calls["core"](SAVE, second)[1]["overlap"]])
     assert told["import"] == told["stdio"] == told["http"]

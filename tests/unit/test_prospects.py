@@ -62,11 +62,11 @@ def compact(desk: Desk, note_ids: Sequence[str], body: str = "Merged.", **fields
 
 
 def export(desk: Desk) -> list[dict[str, Any]]:
-    return desk.bench.prospects.export_notes(desk.space_id, list)
+    return desk.bench.transfers.export_notes(desk.space_id, list)
 
 
 def bring(desk: Desk, rows: Sequence[Any]) -> Imported:
-    return desk.bench.prospects.import_notes(desk.space_id, enumerate(rows, 1))
+    return desk.bench.transfers.import_notes(desk.space_id, enumerate(rows, 1))
 
 
 _numbers = count(1)
@@ -112,8 +112,10 @@ def saves_of(desk: Desk, day: str) -> int:
 
 def with_embedder(desk: Desk, embedder: Embedder) -> Desk:
     """Give the same desk with another model behind it."""
-    prospects = replace(desk.bench.prospects, embedder=embedder)
-    return replace(desk, bench=replace(desk.bench, embedder=embedder, prospects=prospects))
+    bench = desk.bench
+    prospects = replace(bench.prospects, embedder=embedder)
+    transfers = replace(bench.transfers, embedder=embedder)
+    return replace(desk, bench=replace(bench, embedder=embedder, prospects=prospects, transfers=transfers))
 
 
 class Placed:
@@ -582,7 +584,7 @@ def test_case_040_no_transaction_is_open_while_a_model_works(desk: Desk) -> None
     with_embedder(desk, Meanwhile(look)).save("A finding.")
     compact(with_embedder(desk, Meanwhile(look)), note_ids[:2])
     with_embedder(desk, Meanwhile(look)).recall(focus="finding")
-    with_embedder(desk, Meanwhile(look)).bench.prospects.embed_notes(desk.space_id, others_too=True)
+    with_embedder(desk, Meanwhile(look)).bench.transfers.embed_notes(desk.space_id, others_too=True)
     assert checked_out == [0, 0, 0, 0]
 
 
@@ -853,16 +855,16 @@ def test_a_note_saved_without_a_model_is_embedded_later_and_then_found(desk: Des
     first = saved_id(down, "alpha beta gamma")
     assert desk.save("alpha beta gamma", title="Second")["overlap"]["not_compared"] == 1
     assert (
-        refusal(lambda: down.bench.prospects.embed_notes(desk.space_id, others_too=False)).code
+        refusal(lambda: down.bench.transfers.embed_notes(desk.space_id, others_too=False)).code
         == "unavailable"
     )
     progress: list[int] = []
-    assert desk.bench.prospects.embed_notes(desk.space_id, others_too=False, progress=progress.append) == 1
+    assert desk.bench.transfers.embed_notes(desk.space_id, others_too=False, progress=progress.append) == 1
     assert progress == [1]
     overlap = desk.save("alpha beta gamma", title="Third")["overlap"]
     assert overlap["not_compared"] == 0
     assert first in [near["note_id"] for near in overlap["near_duplicates"]]
-    assert desk.bench.prospects.embed_notes(desk.space_id, others_too=False) == 0
+    assert desk.bench.transfers.embed_notes(desk.space_id, others_too=False) == 0
 
 
 def test_notes_of_another_model_are_never_compared_until_they_are_embedded_anew(desk: Desk) -> None:
@@ -871,8 +873,8 @@ def test_notes_of_another_model_are_never_compared_until_they_are_embedded_anew(
     overlap = two.save("d=0 second")["overlap"]
     assert (overlap["model"], overlap["not_compared"], overlap["near_duplicates"]) == ("model-two", 1, [])
     assert two.recall()["overlap_pairs"] == []
-    assert two.bench.prospects.embed_notes(desk.space_id, others_too=False) == 0
-    assert two.bench.prospects.embed_notes(desk.space_id, others_too=True) == 1
+    assert two.bench.transfers.embed_notes(desk.space_id, others_too=False) == 0
+    assert two.bench.transfers.embed_notes(desk.space_id, others_too=True) == 1
     overlap = two.save("d=0 third")["overlap"]
     assert overlap["not_compared"] == 0
     assert first in [near["note_id"] for near in overlap["near_duplicates"]]
@@ -884,15 +886,15 @@ def test_a_text_that_the_model_cannot_read_is_compared_with_nothing(placed: Desk
     overlap = placed.save("\N{ROCKET}")["overlap"]
     assert (overlap["embedder"], overlap["not_compared"]) == ("ok", 1)
     assert placed.save("d=0 readable too")["overlap"]["not_compared"] == 1
-    assert placed.bench.prospects.embed_notes(placed.space_id, others_too=True) == 0
+    assert placed.bench.transfers.embed_notes(placed.space_id, others_too=True) == 0
 
 
 def test_embedding_is_resumed_over_pages_and_touches_each_note_once(desk: Desk) -> None:
     down = with_embedder(desk, Down())
     for part in range(3):
         fill(down, [f"Finding {part} {number}" for number in range(40)], domain=f"company{part}.example")
-    assert desk.bench.prospects.embed_notes(desk.space_id, others_too=False) == 120
-    assert desk.bench.prospects.embed_notes(desk.space_id, others_too=True) == 0
+    assert desk.bench.transfers.embed_notes(desk.space_id, others_too=False) == 120
+    assert desk.bench.transfers.embed_notes(desk.space_id, others_too=True) == 0
     counted = [each["counts"]["notes"] for each in receipts(desk) if each["operation"] == "embed_notes"]
     assert counted == [100, 20]
 
@@ -1125,7 +1127,7 @@ MARCH = [
 
 
 def contact(desk: Desk, rows: Sequence[dict[str, Any]] = MARCH) -> Imported:
-    return desk.bench.prospects.import_relationship(desk.space_id, enumerate(rows, 1))
+    return desk.bench.transfers.import_relationship(desk.space_id, enumerate(rows, 1))
 
 
 def test_the_relationship_is_whole_also_where_no_note_is_known(desk: Desk) -> None:
@@ -1367,7 +1369,7 @@ def test_a_compaction_without_a_model_is_done_and_embedded_later(desk: Desk) -> 
     one, two = (saved_id(desk, f"Finding {number}.") for number in range(2))
     compact(with_embedder(desk, Down()), [one, two], "alpha beta gamma")
     assert desk.save("alpha beta gamma", title="New")["overlap"]["not_compared"] == 1
-    assert desk.bench.prospects.embed_notes(desk.space_id, others_too=False) == 1
+    assert desk.bench.transfers.embed_notes(desk.space_id, others_too=False) == 1
 
 
 def test_case_022_what_archives_notes_names_the_person_behind_it_and_is_only_a_compaction(desk: Desk) -> None:
@@ -1558,7 +1560,7 @@ def test_case_052_no_read_shows_anything_of_another_space(desk: Desk, other: Des
     assert recalled["relationship"]["campaigns"] == []
     assert export(other) == []
     assert other.bench.prospects.dossiers(other.space_id) == []
-    assert other.bench.prospects.embed_notes(other.space_id, others_too=True) == 0
+    assert other.bench.transfers.embed_notes(other.space_id, others_too=True) == 0
     assert len(desk.bench.prospects.dossiers(desk.space_id)) == 1
 
 
@@ -1945,7 +1947,7 @@ def test_an_import_leaves_one_receipt_a_batch_with_ids_and_an_export_one_of_the_
 def test_an_import_without_a_model_is_done_and_embedded_later(desk: Desk) -> None:
     bring(with_embedder(desk, Down()), [row("alpha beta gamma")])
     assert desk.save("alpha beta gamma", title="New")["overlap"]["not_compared"] == 1
-    assert desk.bench.prospects.embed_notes(desk.space_id, others_too=False) == 1
+    assert desk.bench.transfers.embed_notes(desk.space_id, others_too=False) == 1
 
 
 def test_an_export_goes_over_pages_and_gives_each_note_once(desk: Desk) -> None:
@@ -1963,7 +1965,7 @@ def test_an_export_is_of_one_moment(desk: Desk) -> None:
         desk.save("Meanwhile.")
         return [first["body"], *(each["body"] for each in rows)]
 
-    assert desk.bench.prospects.export_notes(desk.space_id, consume) == ["Before."]
+    assert desk.bench.transfers.export_notes(desk.space_id, consume) == ["Before."]
     assert desk.recall()["note_count"] == 2
 
 
@@ -2066,7 +2068,7 @@ def test_hundreds_of_campaigns_leave_room_for_notes_and_the_sums_stay_exact(desk
         )
         for number in range(400)
     ]
-    assert desk.bench.prospects.import_relationship(desk.space_id, rows).written == 400
+    assert desk.bench.transfers.import_relationship(desk.space_id, rows).written == 400
     recalled = desk.recall()
     assert payload(recalled) <= LIMIT
     assert len(recalled["notes"]) == 1

@@ -142,7 +142,7 @@ def test_of_a_destroyed_space_nothing_can_be_read_again_and_of_the_others_everyt
         lambda: spaces.list_people(desk.space_id),
         lambda: spaces.verify_receipts(desk.space_id),
         lambda: prospects.show(desk.admin, note_id),
-        lambda: prospects.export_notes(desk.space_id, list),
+        lambda: desk.bench.transfers.export_notes(desk.space_id, list),
         lambda: spaces.destroy_space(desk.space_id),
         lambda: spaces.create_source(desk.space_id, "Scout"),
     ):

@@ -17,6 +17,7 @@ from memory_core.model import (
     Change,
     Compacted,
     LastReply,
+    ListedNote,
     NearDuplicate,
     ObservedAt,
     Overlap,
@@ -52,6 +53,11 @@ def note(number: int = 1, **changes: Any) -> ProspectNote:
         author=Actor(kind="source", key_id="key", source_id="source", person_id="owner"),
     )
     return replace(made, **changes)
+
+
+def listed(number: int = 1, **changes: Any) -> ListedNote:
+    shown = note(number, **changes)
+    return ListedNote(shown.note_id, shown.title, shown.observed_at.text, shown.body)
 
 
 def report(**changes: Any) -> OverlapReport:
@@ -228,8 +234,8 @@ def test_the_entries_of_the_three_lists_have_the_members_of_the_specification() 
     change = Change(kind="amount", before="12 million", after="21 million")
     overlap = saved(
         report(
-            near_duplicates=(NearDuplicate(note=note(2), distance=0.04321987, changes=(change,)),),
-            overlaps=(Overlap(note=note(3), distance=0.2, excerpt="Kelva"),),
+            near_duplicates=(NearDuplicate(note=listed(2), distance=0.04321987, changes=(change,)),),
+            overlaps=(Overlap(note=listed(3), distance=0.2, excerpt="Kelva"),),
             shared_sources=(SharedSource(note_id="n", url="https://a.example/"),),
         )
     )["overlap"]
@@ -271,7 +277,7 @@ def test_the_answer_says_where_thresholds_are_not_tuned_and_where_the_model_was_
 
 def near(count: int, body: str, changes: tuple[Change, ...] = ()) -> tuple[NearDuplicate, ...]:
     return tuple(
-        NearDuplicate(note=note(number, body=body), distance=0.01, changes=changes)
+        NearDuplicate(note=listed(number, body=body), distance=0.01, changes=changes)
         for number in range(2, count + 2)
     )
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
+from memory_core.compose import new_uuid
 from memory_core.errors import MemoryCoreError
 from memory_core.formats.envelope import SpaceKeys
 from memory_core.formats.rows import read_rows
@@ -37,7 +38,7 @@ Rows = Sequence[Mapping[str, Any]]
 def store(tmp_path: Path) -> Iterator[Store]:
     engine = open_engine(f"sqlite:///{tmp_path / 'memory.db'}")
     schema.metadata.create_all(engine)
-    store = Store(engine, MasterKeys(b"k" * 32))
+    store = Store(engine, MasterKeys(b"k" * 32), lambda: NOW, new_uuid)
     for space_id in (SPACE, OTHER):
         space = Space(
             space_id=space_id,

@@ -15,9 +15,10 @@ import pytest
 from sqlalchemy import event, insert, select, text, update
 from sqlalchemy.exc import DBAPIError, OperationalError
 
+from memory_core.compose import new_uuid
 from memory_core.errors import Kind, MemoryCoreError
 from memory_core.formats import chain
-from memory_core.model import Actor, Space
+from memory_core.model import OPERATOR, Space
 from memory_core.storage import identities, ledger, schema, session
 from memory_core.storage.session import MasterKeys, Store, Unit, open_engine, sqlite_path
 
@@ -39,7 +40,7 @@ def store(path: Path) -> Iterator[Store]:
         connection.execute("PRAGMA journal_mode=WAL")
     opened = open_engine(f"sqlite:///{path}")
     schema.metadata.create_all(opened)
-    made = Store(opened, MasterKeys(MASTER))
+    made = Store(opened, MasterKeys(MASTER), lambda: NOW, new_uuid)
     for space_id in (ONE, TWO):
         add_space(made, space_id)
     yield made
@@ -63,7 +64,7 @@ def rename(name: str) -> Callable[[Unit], None]:
 
 
 def receipt(unit: Unit) -> None:
-    ledger.append(unit, receipt_id=ONE, at=NOW, actor=Actor(kind="operator"), kind="admin", operation="test")
+    ledger.append(unit, OPERATOR, "admin", "test")
 
 
 def name_of(store: Store, space_id: str = ONE) -> str:
@@ -161,7 +162,7 @@ def test_case_041_opening_a_store_and_reading_writes_nothing(store: Store, path:
     statements: list[str] = []
     engine = open_engine(f"sqlite:///{path}")
     event.listen(engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
-    fresh = Store(engine, MasterKeys(MASTER))
+    fresh = Store(engine, MasterKeys(MASTER), lambda: NOW, new_uuid)
     name_of(fresh)
     engine.dispose()
     assert statements
@@ -304,7 +305,9 @@ def test_a_file_that_is_no_database_is_said_in_plain_words(tmp_path: Path) -> No
     path = tmp_path / "memory.db"
     path.write_bytes(TOKEN.encode() * 1_000)
     engine = open_engine(f"sqlite:///{path}")
-    refused = refusal(lambda: Store(engine, MasterKeys(MASTER)).read(ONE, lambda unit: None))
+    refused = refusal(
+        lambda: Store(engine, MasterKeys(MASTER), lambda: NOW, new_uuid).read(ONE, lambda unit: None)
+    )
     engine.dispose()
     assert (refused.code, refused.message) == ("unavailable", "the file is not a database")
 
@@ -337,13 +340,15 @@ def test_two_spaces_have_keys_of_their_own(store: Store) -> None:
 
 
 def test_a_missing_master_key_is_named_by_its_id(store: Store) -> None:
-    refused = refusal(lambda: Store(store.engine, MasterKeys(b"x" * 32)).read(ONE, lambda unit: None))
+    refused = refusal(
+        lambda: Store(store.engine, MasterKeys(b"x" * 32), lambda: NOW, new_uuid).read(ONE, lambda unit: None)
+    )
     assert refused.code == "unavailable"
     assert refused.details["key_id"] == MasterKeys(MASTER).current_id
 
 
 def test_a_retired_master_key_still_unwraps_and_a_new_space_uses_the_current_one(store: Store) -> None:
-    both = Store(store.engine, MasterKeys(b"x" * 32, (MASTER,)))
+    both = Store(store.engine, MasterKeys(b"x" * 32, (MASTER,)), lambda: NOW, new_uuid)
     assert name_of(both) == "Halden"
     third = "00000000-0000-4000-8000-000000000003"
     add_space(both, third)
@@ -354,10 +359,10 @@ def test_a_retired_master_key_still_unwraps_and_a_new_space_uses_the_current_one
 def test_a_destroyed_space_is_gone_and_its_sealed_bytes_never_open_again(store: Store, path: Path) -> None:
     sealed = store.write(ONE, lambda unit: unit.seal("t", "r", "f", TOKEN))
     keys = store.read(ONE, lambda unit: unit.keys)
-    elsewhere = Store(store.engine, MasterKeys(MASTER))
+    elsewhere = Store(store.engine, MasterKeys(MASTER), lambda: NOW, new_uuid)
     assert elsewhere.read(ONE, lambda unit: unit.open_text("t", "r", "f", sealed)) == TOKEN
     store.destroy_space(ONE, receipt, NOW)
-    for each in (store, elsewhere, Store(store.engine, MasterKeys(MASTER))):
+    for each in (store, elsewhere, Store(store.engine, MasterKeys(MASTER), lambda: NOW, new_uuid)):
         assert refusal(lambda each=each: each.read(ONE, lambda unit: None)).code == "not_found"  # type: ignore[misc]
         assert refusal(lambda each=each: each.write(ONE, lambda unit: None)).code == "not_found"  # type: ignore[misc]
     assert keys.open("t", "r", "f", sealed) == TOKEN.encode(), "only because this test kept the key"
@@ -392,7 +397,7 @@ def test_a_space_that_fails_to_be_destroyed_stays_readable(store: Store) -> None
 
 def test_a_data_key_rotated_by_another_process_takes_effect_at_once(store: Store) -> None:
     sealed = store.write(ONE, lambda unit: unit.seal("t", "r", "f", TOKEN))
-    elsewhere = Store(store.engine, MasterKeys(MASTER))
+    elsewhere = Store(store.engine, MasterKeys(MASTER), lambda: NOW, new_uuid)
 
     def rotate(unit: Unit) -> None:
         keys = schema.data_keys

@@ -133,9 +133,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("space_id", "note_id", name=op.f("pk_prospect_notes")),
     )
     op.create_index(
-        op.f("ix_prospect_notes_space_id_domain_hash_status"),
+        "ix_prospect_notes_dossier",
         "prospect_notes",
-        ["space_id", "domain_hash", "status"],
+        ["space_id", "domain_hash", "status", "observed_at", "created_at", "note_id"],
         unique=False,
     )
     op.create_index(
