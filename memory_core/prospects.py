@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from importlib.resources import files
+from math import ceil
 from typing import Any, Literal
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -43,7 +43,7 @@ from memory_core.policy import LANGUAGES, Policy
 from memory_core.rules import compaction, limits, overlap, ranking
 from memory_core.rules.domains import address_and_domain, registrable_domain
 from memory_core.rules.fields import check_fields
-from memory_core.rules.staleness import is_stale
+from memory_core.rules.staleness import day_around, is_stale
 from memory_core.storage import ledger, relationship
 from memory_core.storage import prospect_notes as notes
 from memory_core.storage.prospect_notes import Neighbour
@@ -446,15 +446,13 @@ class Prospects:
         return note_id
 
     def _take_daily_save(self, unit: Unit, policy: Policy) -> None:
-        zone = ZoneInfo(policy.timezone)
-        local = self.now().astimezone(zone)
-        if not notes.take_daily_save(unit, local.date().isoformat(), policy.max_saves_per_day):
-            midnight = datetime.combine(local.date() + timedelta(days=1), datetime.min.time(), zone)
-            wait = int((midnight.timestamp() - local.timestamp()) + 0.999)
+        now = self.now()
+        today, tomorrow = day_around(now, policy.timezone)
+        if not notes.take_daily_save(unit, today, now, policy.max_saves_per_day):
             raise limited(
                 "daily_limit_reached",
                 f"the space saved {policy.max_saves_per_day} notes today",
-                wait,
+                ceil((tomorrow - now).total_seconds()),
                 limit=policy.max_saves_per_day,
             )
 

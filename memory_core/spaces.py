@@ -27,8 +27,10 @@ from memory_core.model import (
 )
 from memory_core.policy import LANGUAGES, Policy, check_setting, in_force
 from memory_core.rules.limits import check_text
+from memory_core.rules.staleness import day_around
 from memory_core.storage import identities, ledger
 from memory_core.storage import schema as tables
+from memory_core.storage.prospect_notes import move_daily_saves
 from memory_core.storage.session import Store, Unit
 
 T = TypeVar("T")
@@ -328,9 +330,11 @@ class Spaces:
                 if change.base_version != version:
                     raise _outdated(change.base_version, version)
                 settings = _applied(current, change.diff)
-                in_force(settings)
+                policy = in_force(settings)
                 version += 1
                 identities.insert_settings(unit, version, settings, change_id, self.now())
+                if policy.timezone != in_force(current).timezone:
+                    move_daily_saves(unit, day_around(self.now(), policy.timezone)[0])
             status = "approved" if approve else "rejected"
             identities.decide_change(unit, change_id, status, principal.actor, self.now(), reason)
             ledger.append(

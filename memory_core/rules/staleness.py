@@ -20,6 +20,12 @@ def day_start(day: date, timezone: str) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(timezone)).astimezone(UTC)
 
 
+def day_around(now: datetime, timezone: str) -> tuple[datetime, datetime]:
+    """Give the first instants of the calendar day that it is in a zone, and of the next, in UTC."""
+    today = now.astimezone(ZoneInfo(timezone)).date()
+    return day_start(today, timezone), day_start(today + timedelta(days=1), timezone)
+
+
 def is_stale(observed: ObservedAt, now: datetime, policy: Policy) -> bool:
     """Say whether a fact was observed more than `stale_after_days` ago.
 
@@ -33,4 +39,4 @@ def is_stale(observed: ObservedAt, now: datetime, policy: Policy) -> bool:
     return now - observed.instant > timedelta(days=policy.stale_after_days)
 
 
-__all__ = ["BARE_DATE", "day_start", "is_stale"]
+__all__ = ["BARE_DATE", "day_around", "day_start", "is_stale"]

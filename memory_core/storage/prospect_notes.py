@@ -89,7 +89,7 @@ _TAKE_SAVE = (
     update(daily_saves)
     .where(
         daily_saves.c.space_id == bindparam("in_space"),
-        daily_saves.c.day == bindparam("of_day"),
+        daily_saves.c.starts_at == bindparam("day"),
         daily_saves.c.saves < bindparam("limit"),
     )
     .values(saves=daily_saves.c.saves + 1)
@@ -359,19 +359,49 @@ def mark_undone(unit: Unit, note_id: str, now: datetime) -> None:
 # -- quota and repeated requests ------------------------------------------------------------------
 
 
-def take_daily_save(unit: Unit, day: str, limit: int) -> bool:
-    """Count one save of the day; False where the limit was reached. Exact: the row is locked until commit."""
-    taken = unit.connection.execute(_TAKE_SAVE, {"in_space": unit.space_id, "of_day": day, "limit": limit})
+def take_daily_save(unit: Unit, day: datetime, now: datetime, limit: int) -> bool:
+    """Count one save of the day that starts at `day`; False where the limit was reached.
+
+    Exact: the row is locked until commit.
+    """
+    taken = unit.connection.execute(
+        _TAKE_SAVE, {"in_space": unit.space_id, "day": day, "limit": limit, "last_at": now}
+    )
     if taken.rowcount:
         return True
     exists = unit.connection.scalar(
-        select(daily_saves.c.saves).where(daily_saves.c.space_id == unit.space_id, daily_saves.c.day == day)
+        select(daily_saves.c.saves).where(
+            daily_saves.c.space_id == unit.space_id, daily_saves.c.starts_at == day
+        )
     )
     if exists is not None:
         return False
     # Two processes may both come here on PostgreSQL: the primary key lets one in, the other starts again.
-    unit.connection.execute(insert(daily_saves).values(space_id=unit.space_id, day=day, saves=1))
+    unit.connection.execute(
+        insert(daily_saves).values(space_id=unit.space_id, starts_at=day, saves=1, last_at=now)
+    )
     return True
+
+
+def move_daily_saves(unit: Unit, day: datetime) -> None:
+    """Count towards the day that starts at `day` what was saved in days of another zone that reach into it.
+
+    Saves before `day` in such a day are counted, too: a space that moves gets no second quota, and may for one day
+    get less than a whole one.
+    """
+    of_it = (daily_saves.c.space_id == unit.space_id, daily_saves.c.last_at >= day)
+    row = unit.connection.execute(
+        select(
+            func.sum(daily_saves.c.saves).label("saves"), func.max(daily_saves.c.last_at).label("last_at")
+        ).where(*of_it)
+    ).one()
+    if row.saves:
+        unit.connection.execute(delete(daily_saves).where(*of_it))
+        unit.connection.execute(
+            insert(daily_saves).values(
+                space_id=unit.space_id, starts_at=day, saves=row.saves, last_at=row.last_at
+            )
+        )
 
 
 def answered(

@@ -248,9 +248,10 @@ daily_saves = Table(
     "daily_saves",
     metadata,
     _id("space_id"),
-    Column("day", String(10), nullable=False),
+    Column("starts_at", Moment, nullable=False),
     Column("saves", Integer, nullable=False),
-    PrimaryKeyConstraint("space_id", "day"),
+    Column("last_at", Moment, nullable=False),
+    PrimaryKeyConstraint("space_id", "starts_at"),
     _of_space(),
     sqlite_with_rowid=False,
 )

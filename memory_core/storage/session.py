@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 from sqlalchemy import Connection as Connection  # noqa: PLC0414 - for admission, which speaks no SQL itself
 from sqlalchemy import Engine, bindparam, create_engine, event, insert, select, text, update
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError, OperationalError
 
 from memory_core.errors import MemoryCoreError, conflict, not_found, unavailable
 from memory_core.formats.envelope import SpaceKeys, key_id_of, new_key, new_key_id, unwrap, wrap
@@ -253,8 +253,12 @@ def open_engine(url: URL | str) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        write = connection.get_execution_options().get(_WRITE, False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+        # Straight to the driver: a save begins twice, and as statements these would cost more than the note's own.
+        begin = "BEGIN IMMEDIATE" if connection.get_execution_options().get(_WRITE, False) else "BEGIN"
+        try:
+            cast("sqlite3.Connection", connection.connection.driver_connection).execute(begin).close()
+        except sqlite3.Error as error:
+            raise OperationalError(begin, None, error, hide_parameters=True) from error
 
     return engine
 

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import combinations, count
 from math import sqrt
 from typing import Any
@@ -22,6 +22,7 @@ from memory_core.embedding import Embedder, Vector, WordHashEmbedder
 from memory_core.errors import Kind, MemoryCoreError, unavailable
 from memory_core.formats.answers import compacted_json, recall_json
 from memory_core.model import Imported
+from memory_core.rules.staleness import day_start
 from memory_core.storage import schema
 from tests.conftest import NOW, Clock, Desk, make_desk
 
@@ -95,16 +96,27 @@ def fill(desk: Desk, bodies: Sequence[str], **fields: Any) -> list[str]:
     return [each["note_id"] for each in rows]
 
 
+def start_of(desk: Desk, day: str) -> datetime:
+    """Give the first instant of a day in the space's zone."""
+    return day_start(date.fromisoformat(day), desk.bench.spaces.policy(desk.space_id)[1].timezone)
+
+
 def set_saves(desk: Desk, day: str, saves: int) -> None:
+    starts_at = start_of(desk, day)
     with desk.bench.store.engine.begin() as connection:
-        connection.execute(insert(schema.daily_saves).values(space_id=desk.space_id, day=day, saves=saves))
+        connection.execute(
+            insert(schema.daily_saves).values(
+                space_id=desk.space_id, starts_at=starts_at, saves=saves, last_at=starts_at
+            )
+        )
 
 
 def saves_of(desk: Desk, day: str) -> int:
+    columns = schema.daily_saves.c
     with desk.bench.store.engine.connect() as connection:
         found = connection.scalar(
-            select(schema.daily_saves.c.saves).where(
-                schema.daily_saves.c.space_id == desk.space_id, schema.daily_saves.c.day == day
+            select(columns.saves).where(
+                columns.space_id == desk.space_id, columns.starts_at == start_of(desk, day)
             )
         )
     return found or 0
@@ -421,6 +433,37 @@ def test_a_day_of_the_quota_is_a_day_in_the_spaces_zone(
     assert refusal(lambda: there.save(**observed)).details["retry_after_s"] == wait
     clock.move(seconds=wait)
     assert there.save(**observed)["note_count"] == 1
+
+
+def move_to(desk: Desk, zone: str) -> None:
+    """Change the zone of a space with a single admin."""
+    spaces = desk.bench.spaces
+    change = spaces.propose_settings(desk.admin, desk.space_id, {"timezone": zone}, "The team moved.")
+    spaces.decide_settings(desk.admin, change.change_id, approve=True)
+
+
+def test_a_change_of_the_zone_opens_no_second_quota(desk: Desk, clock: Clock) -> None:
+    set_saves(desk, "2026-11-20", 198)
+    assert desk.save("The 199th.")["note_count"] == 1
+    move_to(desk, "Pacific/Niue")
+    assert desk.save("The 200th.")["note_count"] == 2
+    # 09:30 in UTC is the evening before in Niue and the evening of the same date in Auckland.
+    for zone in ("UTC", "Pacific/Auckland", "Pacific/Niue", "America/Sao_Paulo"):
+        move_to(desk, zone)
+        assert refusal(lambda: desk.save("The 201st.")).code == "daily_limit_reached", zone
+    # Midnight in the last zone, and the quota is whole again.
+    clock.move(seconds=refusal(lambda: desk.save("The 201st.")).details["retry_after_s"])
+    assert desk.save("The 201st.")["note_count"] == 3
+    assert saves_of(desk, "2026-11-21") == 1
+
+
+def test_what_was_saved_before_the_new_zones_day_is_not_counted_in_it(desk: Desk, clock: Clock) -> None:
+    set_saves(desk, "2026-11-20", 200)
+    clock.move(hours=3)
+    # Midnight in Auckland was at 11:00 in UTC; the last save was before it.
+    move_to(desk, "Pacific/Auckland")
+    assert desk.save()["note_count"] == 1
+    assert saves_of(desk, "2026-11-21") == 1
 
 
 def test_the_quota_of_one_space_leaves_another_alone(desk: Desk, other: Desk) -> None:

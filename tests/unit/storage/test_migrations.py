@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copytree
 
@@ -16,6 +17,8 @@ from memory_core.errors import Kind, MemoryCoreError
 from memory_core.storage import migrations, schema
 from memory_core.storage.migrations import check_version, upgrade
 from memory_core.storage.session import open_engine, schema_version
+
+NOW = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
 
 # Rebuilds a parent table, which is where a migration of SQLite can lose the children's rows.
 NEXT = """
@@ -69,7 +72,9 @@ def fill(engine: Engine) -> None:
         connection.execute(
             text("INSERT INTO spaces VALUES ('s', 'Halden', 1, 1, 1, '2026-11-20T09:30:00.000000Z', NULL)")
         )
-        connection.execute(insert(schema.daily_saves).values(space_id="s", day="2026-11-20", saves=7))
+        connection.execute(
+            insert(schema.daily_saves).values(space_id="s", starts_at=NOW, saves=7, last_at=NOW)
+        )
 
 
 def saves(engine: Engine) -> list[int]:

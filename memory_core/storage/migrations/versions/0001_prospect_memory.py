@@ -44,12 +44,13 @@ def upgrade() -> None:
     op.create_table(
         "daily_saves",
         sa.Column("space_id", sa.String(length=36), nullable=False),
-        sa.Column("day", sa.String(length=10), nullable=False),
+        sa.Column("starts_at", sa.String(27), nullable=False),
         sa.Column("saves", sa.Integer(), nullable=False),
+        sa.Column("last_at", sa.String(27), nullable=False),
         sa.ForeignKeyConstraint(
             ["space_id"], ["spaces.space_id"], name=op.f("fk_daily_saves_space_id_spaces")
         ),
-        sa.PrimaryKeyConstraint("space_id", "day", name=op.f("pk_daily_saves")),
+        sa.PrimaryKeyConstraint("space_id", "starts_at", name=op.f("pk_daily_saves")),
         sqlite_with_rowid=False,
     )
     op.create_table(
