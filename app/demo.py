@@ -13,8 +13,9 @@ import click
 from tqdm import tqdm
 
 from memory_core.admission import KeyText, NamedPerson
-from memory_core.compose import Workbench, home_folder, init_workbench, open_workbench
+from memory_core.compose import Workbench, init_workbench, open_workbench
 from memory_core.formats.canonical import moment
+from memory_core.home import home_folder
 from memory_core.surfaces.cli import Outcome, client_configuration, result
 
 FIXTURES = Path(__file__).parent.parent / "data" / "fixtures" / "demo"

@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 
 from eval import datasets, overlap, report
-from memory_core.compose import REPORTS, home_folder
 from memory_core.embedding import open_embedder
 from memory_core.errors import MemoryCoreError, conflict, invalid
+from memory_core.home import REPORTS, home_folder
 from memory_core.policy import Policy, in_force
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

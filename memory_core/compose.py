@@ -1,4 +1,4 @@
-"""The one place that reads configuration and wires the parts of a workbench together."""
+"""Makes a workbench of its folder and the environment: the one place where its parts are wired together."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from memory_core.embedding import Embedder, open_embedder
 from memory_core.errors import invalid, unavailable
 from memory_core.formats.canonical import moment
 from memory_core.formats.envelope import KEY_BYTES, key_id_of, new_key
+from memory_core.home import DATABASE, KEY_FILE, home_folder, no_workbench
 from memory_core.model import Clock, NewId
 from memory_core.prospects import Prospects
 from memory_core.spaces import Spaces
@@ -37,10 +38,6 @@ from memory_core.storage.session import (
     sqlite_path,
 )
 from memory_core.transfers import Transfers
-
-DATABASE = "memory.db"
-KEY_FILE = "master-keys.json"
-REPORTS = "reports"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +54,6 @@ class Workbench:
 
     def close(self) -> None:
         self.store.engine.dispose()
-
-
-def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Give the folder of the workbench: MEMORY_CORE_HOME, else ~/.memory-core."""
-    return Path(environ.get("MEMORY_CORE_HOME") or Path.home() / ".memory-core").expanduser().absolute()
 
 
 def utc_now() -> datetime:
@@ -117,7 +109,7 @@ def open_workbench(
     path = sqlite_path(engine.url)
     with _opening(engine):
         if (path is not None and not path.exists()) or not _installed(engine):
-            raise unavailable(f"there is no workbench in {home}; run `memory-core init` first")
+            raise no_workbench(home)
         keys = _check_key(engine, _master_keys(home, environ), home)
         migrations.upgrade(engine)
     store = Store(engine, keys, now, new_id)

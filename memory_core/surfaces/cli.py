@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from memory_core.errors import MemoryCoreError, invalid, not_found, unavailable
+from memory_core.home import DATABASE, KEY_FILE, home_folder, no_workbench
 from memory_core.surfaces.faults import fault_json
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _examples(*lines: str) -> str:
 @result
 def init() -> Outcome:
     """Create the folder, its key file and the database. Safe to repeat."""
-    from memory_core.compose import KEY_FILE, home_folder, init_workbench
+    from memory_core.compose import init_workbench
 
     home = home_folder()
     created = init_workbench(home)
@@ -141,8 +142,6 @@ def init() -> Outcome:
 @result
 def doctor() -> Outcome:
     """Check that the workbench opens, its chains hold and its model is there."""
-    from memory_core.compose import KEY_FILE
-
     bench = workbench()
     found: dict[str, str | None] = {"database and master key": None}
     key_file = bench.home / KEY_FILE
@@ -861,8 +860,6 @@ def mcp(ctx: click.Context, http: bool, host: str, port: int) -> None:
 @result
 def mcp_config(agent_key: str) -> Outcome:
     """Print a ready block for desktop clients, with absolute paths."""
-    from memory_core.compose import home_folder
-
     document = client_configuration(agent_key, str(home_folder()))
     return document, [json.dumps(document, indent=2)]
 
@@ -880,9 +877,9 @@ def client_configuration(agent_key: str, home: str) -> dict[str, Any]:
 
 def _refuse_without_workbench() -> None:
     # A look at the folder alone: opening the database would cost a client that waits to connect.
-    home = Path(os.environ.get("MEMORY_CORE_HOME") or Path.home() / ".memory-core").expanduser()
-    if not os.environ.get("MEMORY_CORE_DATABASE_URL") and not (home / "memory.db").exists():
-        raise unavailable(f"there is no workbench in {home}; run `memory-core init` first")
+    home = home_folder()
+    if not os.environ.get("MEMORY_CORE_DATABASE_URL") and not (home / DATABASE).exists():
+        raise no_workbench(home)
 
 
 # -- parts ----------------------------------------------------------------------------------------

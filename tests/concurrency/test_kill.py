@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from memory_core.compose import DATABASE, open_workbench
+from memory_core.compose import open_workbench
 from memory_core.embedding import WordHashEmbedder
+from memory_core.home import DATABASE
 
 KILLS = 12
 _LONG = "A long finding, so that a note takes several pages of the file. " * 40

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from memory_core.compose import DATABASE, KEY_FILE, open_workbench
+from memory_core.compose import open_workbench
 from memory_core.embedding import WordHashEmbedder
 from memory_core.errors import MemoryCoreError
+from memory_core.home import DATABASE, KEY_FILE
 from memory_core.model import ProspectNote
 from memory_core.storage.schema import SCHEMA_VERSION
 from tests.bench import Client

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory_core.compose import DATABASE, KEY_FILE
 from memory_core.embedding import open_embedder
+from memory_core.home import DATABASE, KEY_FILE
 from tests.bench import Client
 
 PROGRAM = str(Path(sys.executable).with_name("memory-core"))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from eval.datasets import length_of, load_pairs
+from eval.datasets import length_of, load_pairs, read_rows
 from memory_core.errors import MemoryCoreError
+from memory_core.policy import LANGUAGES
 
+FIXTURES = Path(__file__).parents[2] / "data" / "fixtures"
 GOOD = {"a": "Secretword raised 4 million", "b": "Secretword raised 5 million", "label": "updated"}
 
 
@@ -119,3 +123,25 @@ def test_a_wrong_file_is_refused(
     assert refusal.value.details["rule"] == rule
     assert refusal.value.details.get("line") == line
     assert str(tmp_path) not in refusal.value.message
+
+
+# -- the shipped pairs ----------------------------------------------------------------------------
+
+
+def test_the_shipped_pairs_are_what_their_provenance_says() -> None:
+    provenance = (FIXTURES / "PROVENANCE.md").read_text(encoding="utf-8")
+    kinds = set(re.findall(r"^\| `([a-z_]+)` \|", provenance, re.MULTILINE))
+    rows = [
+        (path.stem, row)
+        for path in sorted((FIXTURES / "overlap").glob("*.jsonl"))
+        for _, row in read_rows(path)
+    ]
+    assert Counter(stem for stem, _ in rows) == {**dict.fromkeys(LANGUAGES, 34), "cross": 48}
+    assert len({row["id"] for _, row in rows}) == len({(row["a"], row["b"]) for _, row in rows}) == 252
+    for stem, row in rows:
+        assert row["length"] == length_of(row["a"], row["b"]), row["id"]
+        assert row["kind"] in kinds, row["id"]
+        assert ";" not in row["company"], row["id"]
+        assert (row["lang_a"] == row["lang_b"] == stem) or (
+            stem == "cross" and row["lang_a"] != row["lang_b"]
+        )

@@ -15,17 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from memory_core.compose import (
-    DATABASE,
-    KEY_FILE,
-    Workbench,
-    home_folder,
-    init_workbench,
-    open_workbench,
-)
+from memory_core.compose import Workbench, init_workbench, open_workbench
 from memory_core.embedding import WordHashEmbedder
 from memory_core.errors import Kind, MemoryCoreError
 from memory_core.formats.envelope import key_id_of
+from memory_core.home import DATABASE, KEY_FILE, home_folder
 from memory_core.storage import migrations, schema
 
 OTHER_KEY = base64.b64encode(b"o" * 32).decode()
